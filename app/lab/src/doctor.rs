@@ -11,7 +11,7 @@ mod traffic;
 use netloom_ebpf::feature as ebpf;
 use netloom_netlink::{Batch, BridgeSpec, Change, EndSpec, Socket, VethSpec, charge, nat};
 use netloom_sys::feature::{self, Feature};
-use netloom_sys::{Unsupported, caps, pretence, subordinate};
+use netloom_sys::{Unsupported, caps, fake_chown, subordinate};
 
 use crate::stage::users;
 use asking::{as_root, by, needs_root, probe};
@@ -65,7 +65,7 @@ fn of_every_lab(root: bool) -> Vec<Feature> {
 
 /// What nodes use, beside that.
 fn of_nodes(root: bool) -> Vec<Feature> {
-    let pretended = pretence::supported().is_ok();
+    let pretended = fake_chown::supported().is_ok();
     vec![
         Feature {
             name: "user namespaces of nodes",

@@ -8,7 +8,7 @@ pub(crate) mod keepers;
 pub(crate) mod ledger;
 pub(crate) mod namespaces;
 pub(crate) mod neighbours;
-pub(crate) mod of_nodes;
+pub(crate) mod per_node;
 pub(crate) mod ports;
 pub(crate) mod routers;
 pub(crate) mod slicers;

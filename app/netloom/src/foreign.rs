@@ -4,8 +4,8 @@
 //! are told (module `told`).
 
 mod disk;
+mod report;
 mod script;
-mod told;
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ use netloom_foreign::{Files, Format, Import, Management, NOT_CHOSEN, Options, Ve
 
 use crate::flags::{Importing, ManagementKind};
 
+pub(crate) use report::{briefly, fully};
 pub(crate) use script::run;
-pub(crate) use told::{briefly, fully};
 
 use disk::Disk;
 

@@ -33,9 +33,9 @@ const MOST: u64 = 1 << 30;
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum Question {
     /// The way that the kernel chooses for packets to an address.
-    Way(IpAddr),
+    Egress(IpAddr),
     /// The entries of the main table for exactly this prefix.
     Entries(ipnet::IpNet),
     /// All addresses of this node.
@@ -64,7 +64,7 @@ pub enum Asked {
 
 /// A way out of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct Egress {
     /// The next hop; absent for a destination on the link.
     pub via: Option<IpAddr>,
     /// The interface.
@@ -76,7 +76,7 @@ pub struct Way {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// Ways to where it was asked for; none without a route.
-    Ways(Vec<Way>),
+    Ways(Vec<Egress>),
     /// The packets are for this node.
     Here,
     /// Addresses, those of the link among them.
@@ -104,23 +104,23 @@ pub struct Received {
 ///
 /// # Errors
 /// What the system refuses.
-pub fn answer(asked: &Asked, told: &mut dyn FnMut(&Answer) -> io::Result<()>) -> Result<()> {
+pub fn answer(asked: &Question, told: &mut dyn FnMut(&Answer) -> io::Result<()>) -> Result<()> {
     let mut tell = |answer: Answer| {
         told(&answer).map_err(|e| Error::Failed(Failure::new("answer", "give", e)))
     };
     match asked {
-        Asked::Way(to) => tell(way(*to)?),
-        Asked::Entries(to) => tell(entries(to)?),
-        Asked::Own => {
+        Question::Egress(to) => tell(way(*to)?),
+        Question::Entries(to) => tell(entries(to)?),
+        Question::Own => {
             let mut socket = netlink(Socket::open_to_ask(), "ask for")?;
             let all = netlink(socket.addresses(), "list addresses beside")?;
             tell(Answer::Own(all.into_iter().map(|found| found.address.addr()).collect()))
         }
-        Asked::Ping { to, timeout_ms } => {
+        Question::Ping { to, timeout_ms } => {
             tell(Answer::Ping(ping(*to, Duration::from_millis(*timeout_ms))?))
         }
-        Asked::Receive(address) => receive(*address, &mut tell),
-        Asked::Send { to, size, rate, lasting_ms } => {
+        Question::Receive(address) => receive(*address, &mut tell),
+        Question::Send { to, size, rate, lasting_ms } => {
             let lasting = Duration::from_millis(*lasting_ms);
             let sent = send(*to, (*size).max(8), *rate, lasting);
             tell(Answer::Sent(sent.map_err(failed(to, "send packets to"))?))
@@ -143,7 +143,7 @@ fn way(to: IpAddr) -> Result<Answer> {
         None => Answer::Ways(vec![]),
         Some(Found::Here) => Answer::Here,
         Some(Found::Leaves { link, via, .. }) => {
-            Answer::Ways(vec![Way { via, dev: name(&mut socket, link)? }])
+            Answer::Ways(vec![Egress { via, dev: name(&mut socket, link)? }])
         }
     })
 }
@@ -162,7 +162,7 @@ fn entries(to: &ipnet::IpNet) -> Result<Answer> {
     };
     let mut ways = Vec::new();
     for hop in all.iter().filter(|route| is_it(route)).flat_map(|route| &route.hops) {
-        ways.push(Way { via: hop.via, dev: name(&mut socket, hop.link)? });
+        ways.push(Egress { via: hop.via, dev: name(&mut socket, hop.link)? });
     }
     Ok(Answer::Ways(ways))
 }

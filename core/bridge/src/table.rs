@@ -138,7 +138,7 @@ impl MacTable {
         if before.port == port {
             return Learned::Refreshed { index };
         }
-        // An aged entry counts as none, so this is no move.
+        // An aged entry counts as none, so the station did not move.
         if aged(before, now, ageing) {
             return Learned::New { index };
         }

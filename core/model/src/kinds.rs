@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_a_word_of_the_table() {
-        let words = crate::parse::keys::SWITCH.kinds.iter().map(|kind| kind.kind);
+        let words = crate::keys::SWITCH.kinds.iter().map(|kind| kind.kind);
         let openflow = SwitchKind::Openflow(OpenflowSwitch::default());
         let all = [SwitchKind::Bridge, SwitchKind::Shm(ShmSwitch::default()), openflow];
         assert!(words.eq(all.iter().map(SwitchKind::word)));

@@ -8,12 +8,12 @@
 //! [`with_leftovers`] is the plan in between: the target, followed by objects that are removed last. Nothing here touches a
 //! machine; [`Machine`] has the little that depends on one.
 
+mod blockers;
 mod drift;
 mod how;
 mod identities;
 mod leftovers;
 mod steps;
-mod way;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -170,7 +170,7 @@ fn merge_with(
     let target = identities::target(&named, running, wanted, machine);
     let mut merged = parts(&fates, running, target);
     merged.doors = doors;
-    way::clear(&mut merged, running);
+    blockers::clear(&mut merged, running);
     let routes = routes(&merged, running, before);
     merged.steps = steps::steps(&fates, running, wanted, &routes, drift);
     Ok(merged)

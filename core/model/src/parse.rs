@@ -9,11 +9,9 @@
 mod children;
 mod common;
 pub(crate) mod expect;
-pub(crate) mod expect_keys;
 mod expr;
 mod image;
 mod impair;
-pub(crate) mod keys;
 mod link;
 mod machine;
 mod node;
@@ -40,13 +38,13 @@ pub use self::running::{
     switch_kind,
 };
 
-use self::keys::{LAB, POOL, ROUTING};
 use self::raw::{Origin, Parts, RawSteps, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
 use crate::bounds::{MAX_LINKS, MAX_NODES};
 use crate::file::values::At;
 use crate::file::{Fields, choice, elsewhere, values};
+use crate::keys::{LAB, POOL, ROUTING};
 use crate::kinds::openflow::DatapathId;
 use crate::kinds::{Around, RawSwitchKind};
 use crate::lab::{Lab, Node, Pool};
@@ -105,7 +103,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let path = Path::Root.key("loops");
     let loops = fields.get("loops").is_some_and(|value| {
         let of = (&LAB, "loops");
-        choice(value, &path, of, &keys::LOOPS, &mut context.report) == Some("allowed")
+        choice(value, &path, of, &crate::keys::LOOPS, &mut context.report) == Some("allowed")
     });
     let path = Path::Root.key("ids");
     let ids = fields.get("ids").and_then(|v| node_bounds::ids(v, &path, &mut context.report));

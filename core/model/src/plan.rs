@@ -21,11 +21,11 @@ mod graph;
 mod hash;
 mod hints;
 pub(crate) mod hosts;
-mod ids;
 mod linking;
 pub(crate) mod mac;
 pub(crate) mod names;
 mod neighbours;
+mod places;
 mod pool;
 pub mod port_names;
 pub(crate) mod ports;
@@ -36,19 +36,19 @@ mod sharing;
 mod shortest;
 mod sliced;
 mod slots;
-mod sound;
 mod stored;
 mod subtree;
 mod sysctl;
 #[cfg(test)]
 pub(crate) mod tests;
+mod validate;
 mod weight;
 
+pub use crate::ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};
 pub use door::WayBack;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hints::hints;
 pub use hosts::HostAddress;
-pub use ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};
 pub use linking::{NewEnd, NewLink};
 pub use neighbours::Neighbours;
 pub(crate) use ports::ends_of_switches;
@@ -57,7 +57,6 @@ pub use sysctl::is_of_an_interface;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -66,8 +65,6 @@ use serde::{Deserialize, Serialize};
 use netloom_impair::Impairments;
 
 use crate::kinds::SwitchKind;
-use crate::kinds::openflow::TlsFiles;
-use crate::lab::paths::absolute_text;
 use crate::lab::{Lab, NodeSpec};
 use crate::slices::Slice;
 
@@ -337,27 +334,6 @@ impl PlannedEnd {
 }
 
 impl Plan {
-    /// Makes paths of the host absolute, also in the file that it keeps; `base` is the folder of the lab file.
-    pub fn make_absolute(&mut self, base: &Path) {
-        let tls = self.switches.iter_mut().filter_map(|switch| switch.kind.tls_mut());
-        let tls = tls.chain(self.slices.iter_mut().filter_map(|slice| slice.tls.as_mut()));
-        let mut any = false;
-        for path in tls.flat_map(TlsFiles::paths_mut) {
-            *path = base.join(&*path);
-            any = true;
-        }
-        for node in self.nodes.iter_mut().filter(|node| node.has_paths()) {
-            node.make_absolute(base);
-            any = true;
-        }
-        if let Some(file) = self.scheme.as_mut().and_then(|scheme| scheme.file.as_mut())
-            && any
-            && let Some(text) = absolute_text(file, &self.lab, base)
-        {
-            *file = text.into();
-        }
-    }
-
     /// The slot of a node by name.
     pub fn node(&self, name: &str) -> Option<Slot> {
         self.nodes.iter().position(|n| n.name == name).map(Slot::new)

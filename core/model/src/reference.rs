@@ -1,7 +1,7 @@
 //! The keys of the lab file in words, for the manual and the guide, made from the parser's tables.
 
 use crate::file::table::{Key, Object, Value};
-use crate::parse::keys::{LAB, NODE};
+use crate::keys::{LAB, NODE};
 
 /// The keys of one kind of map.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,12 @@
 //! a version that kept no file is read the same way: then everything in it was made by hand.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::difference::same_routes;
 use crate::kinds::SwitchKind;
-use crate::kinds::openflow::OpenflowSwitch;
+use crate::kinds::openflow::{OpenflowSwitch, TlsFiles};
 use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch, Via, expect};
 use crate::parse::parse;
 use crate::plan::names::{Names, names};
@@ -360,6 +361,36 @@ fn give_all(lab: &mut Lab, running: &Plan, scheme: &Scheme) {
             give_addresses(link, running, &planned.ends[side], side);
         }
     }
+}
+
+impl Plan {
+    /// Makes paths of the host absolute, also in the file that it keeps; `base` is the folder of the lab file.
+    pub fn make_absolute(&mut self, base: &Path) {
+        let tls = self.switches.iter_mut().filter_map(|switch| switch.kind.tls_mut());
+        let tls = tls.chain(self.slices.iter_mut().filter_map(|slice| slice.tls.as_mut()));
+        let mut any = false;
+        for path in tls.flat_map(TlsFiles::paths_mut) {
+            *path = base.join(&*path);
+            any = true;
+        }
+        for node in self.nodes.iter_mut().filter(|node| node.has_paths()) {
+            node.make_absolute(base);
+            any = true;
+        }
+        if let Some(file) = self.scheme.as_mut().and_then(|scheme| scheme.file.as_mut())
+            && any
+            && let Some(text) = absolute_text(file, &self.lab, base)
+        {
+            *file = text.into();
+        }
+    }
+}
+
+/// The text of a lab file with its paths made absolute; `None` if there are none, or it cannot be read.
+fn absolute_text(text: &str, name: &str, base: &Path) -> Option<String> {
+    let mut lab = parse("lab", text.as_bytes(), name).ok().filter(Lab::has_paths)?;
+    lab.make_absolute(base);
+    Some(crate::write(&lab, ""))
 }
 
 #[cfg(test)]

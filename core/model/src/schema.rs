@@ -12,7 +12,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::file::table::{KindKeys, Object, Value};
-use crate::parse::keys::{DIRECTION, LAB, NODE};
+use crate::keys::{DIRECTION, LAB, NODE};
 
 /// The JSON Schema of the lab file.
 pub fn schema() -> Json {

@@ -15,8 +15,8 @@ mod tree;
 use std::collections::BTreeMap;
 
 use self::tree::{Body, Yaml};
+use crate::keys::{LAB, POOL};
 use crate::lab::{End, Lab, Pool};
-use crate::parse::keys::{LAB, POOL};
 
 /// The lab file of a lab. Each line of `head` becomes a comment above it.
 pub fn write(lab: &Lab, head: &str) -> String {

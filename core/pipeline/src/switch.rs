@@ -18,7 +18,7 @@ mod saved;
 mod stats;
 mod task;
 mod walk;
-mod way;
+mod walk_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 

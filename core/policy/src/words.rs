@@ -16,7 +16,7 @@ use crate::request::{Direction, Port, Program, Protocol, Request, Target, plain_
 
 /// A request in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct WordedRequest {
     /// The request.
     pub request: Request,
     /// The target is a name without an address: rules about addresses may say something else.
@@ -26,7 +26,7 @@ pub struct Asked {
 }
 
 /// Reads a request; the error says what is wrong.
-pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
+pub fn request(program: Program, words: &[String]) -> Result<WordedRequest, String> {
     let (mut rest, from) = match words {
         [before @ .., from, address] if from == "from" => (before, Some(caller(address)?)),
         [.., from] if from == "from" => return Err("an address is missing after `from`".into()),
@@ -66,7 +66,7 @@ pub fn request(program: Program, words: &[String]) -> Result<Asked, String> {
         }
     }
     let request = Request { program, direction, protocol, target };
-    Ok(Asked { request, without_address, from })
+    Ok(WordedRequest { request, without_address, from })
 }
 
 fn caller(text: &str) -> Result<IpAddr, String> {

@@ -8,7 +8,6 @@
 
 pub mod admission;
 mod answered;
-pub mod apart;
 pub mod caps;
 pub mod cgroup;
 pub mod clock;
@@ -17,8 +16,10 @@ mod describe;
 pub mod disposition;
 mod error;
 mod failure;
+pub mod fake_chown;
 pub mod feature;
 pub mod inherited;
+pub mod isolated_netns;
 pub mod journal;
 pub mod keyring;
 pub mod lease;
@@ -31,7 +32,6 @@ mod overlay;
 pub mod own_terminals;
 pub mod own_user;
 pub mod population;
-pub mod pretence;
 pub mod private_socket;
 pub mod process;
 pub mod random;

@@ -21,7 +21,7 @@ use vhost::vhost_user::{
 
 use crate::features::{Features, OFFERED};
 use crate::memory::{Extent, MOST_REGIONS, Memory};
-use crate::ring::{Ring, Way};
+use crate::ring::{BufferDirection, Ring};
 use crate::watch::Watch;
 
 /// Most pairs of queues, one from and one to the guest.
@@ -42,7 +42,9 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new(watch: Watch) -> Device {
         // VIRTIO 1.3, section 5.1.2: of each pair the first is the receive queue.
-        let way = |index| if index % 2 == 0 { Way::ToGuest } else { Way::FromGuest };
+        let way = |index| {
+            if index % 2 == 0 { BufferDirection::ToGuest } else { BufferDirection::FromGuest }
+        };
         Device {
             features: Features::default(),
             memory: Memory::default(),

@@ -28,7 +28,7 @@ const QUIET: u16 = 1;
 
 /// Which way the buffers of a queue go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum BufferDirection {
     /// The guest writes them.
     FromGuest,
     /// We write them.
@@ -55,7 +55,7 @@ struct Areas {
 /// A queue.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    way: Way,
+    way: BufferDirection,
     size: u16,
     /// The areas' addresses in the front end: descriptors, available, used.
     addresses: Option<[u64; 3]>,
@@ -89,7 +89,7 @@ fn without_waiting(file: File) -> File {
 }
 
 impl Ring {
-    pub(crate) fn new(way: Way) -> Ring {
+    pub(crate) fn new(way: BufferDirection) -> Ring {
         Ring {
             way,
             size: 0,
@@ -309,7 +309,7 @@ impl Ring {
         // The request comes before the look: the guest sees it, or its new chain is seen here.
         fence(Ordering::SeqCst);
         let more = areas.available.load(2, Ordering::Acquire) != self.seen;
-        more || (self.way == Way::FromGuest && self.waiting() > 0)
+        more || (self.way == BufferDirection::FromGuest && self.waiting() > 0)
     }
 
     /// Takes back that request: kicks cost the guest more than they tell us while we look anyway.
@@ -325,7 +325,7 @@ impl Ring {
 /// A walk along a chain.
 struct Walk<'a> {
     memory: &'a Memory,
-    way: Way,
+    way: BufferDirection,
     indirect: bool,
 }
 
@@ -408,7 +408,7 @@ impl Walk<'_> {
     #[inline]
     fn note(&self, found: &Descriptor, spans: &mut Vec<Span>) -> Option<()> {
         let writes = found.flags & WRITE != 0;
-        if writes != (self.way == Way::ToGuest) {
+        if writes != (self.way == BufferDirection::ToGuest) {
             return None;
         }
         // An empty buffer may have any address.
@@ -429,7 +429,7 @@ mod tests {
         rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
         while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
         rustix::fs::fcntl_setfl(&writer, OFlags::empty()).unwrap();
-        let mut ring = Ring::new(Way::ToGuest);
+        let mut ring = Ring::new(BufferDirection::ToGuest);
         ring.set_error(Some(File::from(writer)));
         assert_eq!(ring.break_down(), Fault::Ring);
     }

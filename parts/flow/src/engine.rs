@@ -17,8 +17,8 @@ use netloom_pipeline::{
 };
 
 use crate::Result;
-use crate::by_slot::BySlot;
 use crate::data_plane::{Credit, DataPlane, Entry, Slot, Upcall};
+use crate::dense_slots::DenseSlots;
 
 /// How long a full plane is left as it is.
 const FULL: Time = 1_000_000_000;
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
     /// The generation that the plane was told last.
     epoch: u64,
     /// Results that the plane keeps, by slot.
-    kept: BySlot<Kept>,
+    kept: DenseSlots<Kept>,
     /// How many results may be looked at for changes, and since when there are so many.
     looks: u64,
     looked: Time,
@@ -98,7 +98,7 @@ impl Engine {
             out: Outputs::default(),
             malformed: 0,
             epoch,
-            kept: BySlot::default(),
+            kept: DenseSlots::default(),
             looks: MOST_LOOKS,
             looked: 0,
             // Programs of an earlier process are found by its ports.

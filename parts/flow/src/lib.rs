@@ -7,11 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
-mod by_slot;
 mod channels;
 pub mod control;
 mod controllers;
 pub mod data_plane;
+mod dense_slots;
 mod dialling;
 mod engine;
 mod error;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netloom_sys::clock;
 use netloom_traffic::Histogram;
 
-use crate::insist::{Insist, LONG};
 use crate::pace::TOLERANCE;
+use crate::realtime::{CpuClaim, LONG};
 
 /// Part of the wait spent polling: longer than a sleep may overrun.
 const AWAKE: u64 = 500_000;
@@ -24,7 +24,7 @@ pub(crate) struct Clock {
     offset: u64,
     looked: u64,
     /// Whether the sender had to insist on its CPU.
-    pub(crate) insist: Insist,
+    pub(crate) insist: CpuClaim,
     /// Lateness of each departure in nanoseconds.
     pub(crate) errors: Histogram,
     /// Number and total length of gaps above [`TOLERANCE`] between two clock reads. The thread only polls
@@ -39,7 +39,7 @@ impl Clock {
         let mut clock = Clock {
             offset: 0,
             looked: 0,
-            insist: Insist::new(),
+            insist: CpuClaim::new(),
             errors: Histogram::default(),
             interruptions: (0, 0),
             late: (0, 0),

@@ -14,22 +14,23 @@ mod clock;
 mod error;
 mod far;
 mod generator;
-mod insist;
 mod live;
+mod notices;
 mod order;
 mod outlet;
 mod pace;
 mod priority;
+mod realtime;
 mod receive;
 mod replay;
 mod report;
 mod source;
 mod spec;
-mod told;
 
 pub use error::{Error, Result};
 pub use far::FarEnd;
 pub use generator::{Engine, Generator, Target};
+pub use notices::{Announced, Senders};
 pub use outlet::SwitchPort;
 pub use receive::{Receive, ReceiveOptions};
 pub use replay::{LONG_GAP, ReplayOptions, Replayer};
@@ -37,7 +38,6 @@ pub use report::{
     Latency, Pacing, ReceiveReport, ReplayReport, SendReport, Skipped, StreamReport, UsedEngine,
 };
 pub use spec::Spec;
-pub use told::{Announced, Senders};
 
 #[cfg(test)]
 extern crate self as netloom_generate;

@@ -14,8 +14,8 @@ use netloom_rawsock::{BlockOptions, BlockRing};
 use netloom_traffic::{FCS, Notice, Receiver, SentFrames, Stamp, Start};
 
 use crate::Result;
+use crate::notices::Senders;
 use crate::report::{ReceiveReport, StreamReport};
-use crate::told::Senders;
 
 /// Interval between checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);

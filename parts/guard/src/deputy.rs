@@ -14,7 +14,9 @@ use std::process::Command;
 use netloom_control::envelope::{self, Received};
 use netloom_sys::seccomp::Sight;
 use netloom_sys::seccomp::launch::{Place, launch};
-use netloom_sys::{apart, disposition, inherited, own_terminals, process, sealed, terminal};
+use netloom_sys::{
+    disposition, inherited, isolated_netns, own_terminals, process, sealed, terminal,
+};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::termios::{ioctl_tiocexcl, ioctl_tiocnxcl, isatty, tcgetwinsize, tcsetwinsize};
@@ -30,7 +32,7 @@ use crate::names::home::Files;
 pub(crate) enum Event {
     /// The program runs. With this come the filter's listener, the root and mounts of its place, and this side of its
     /// terminal if that is one of its own.
-    Started(Began),
+    Started(Startup),
     /// It was not started: the error's number, and in words.
     Refused(Option<i32>, String),
     /// It has stopped by a signal.
@@ -42,7 +44,7 @@ pub(crate) enum Event {
 /// How a program began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Began {
+pub(crate) struct Startup {
     /// Files are sealed that are to be.
     pub(crate) sealed: bool,
     /// The program can open no terminal but its own.
@@ -54,7 +56,7 @@ pub(crate) struct Began {
 /// What the supervisor tells the deputy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Told {
+pub(crate) enum Notice {
     /// A signal for the program.
     Signal(i32),
     /// The program goes on after a stop.
@@ -133,13 +135,13 @@ impl Deputy {
                 let [root, mounts] = sight.parts();
                 let fds = [listener.as_fd(), root, mounts].into_iter();
                 let fds: Vec<_> = fds.chain(own.as_ref().map(AsFd::as_fd)).collect();
-                let began = Began { sealed, own_terminal: own.is_some(), files };
+                let began = Startup { sealed, own_terminal: own.is_some(), files };
                 report(&socket, &Event::Started(began), &fds);
                 // The supervisor alone holds the listener: when it is killed, the calls that wait
                 // fail at once.
                 drop((listener, sight, own));
                 let Some(pid) = pid else { process::exit_now(1) };
-                Attended { pid, own_group, socket, maker, signals, outer }.attend()
+                RunningProgram { pid, own_group, socket, maker, signals, outer }.attend()
             }
         }
     }
@@ -223,7 +225,7 @@ fn refuse(socket: &OwnedFd, error: &netloom_sys::Error) -> ! {
 }
 
 /// A program that runs.
-struct Attended {
+struct RunningProgram {
     pid: Pid,
     own_group: bool,
     socket: OwnedFd,
@@ -233,7 +235,7 @@ struct Attended {
     outer: Option<OwnedFd>,
 }
 
-impl Attended {
+impl RunningProgram {
     fn attend(self) -> ! {
         loop {
             let mut fds = [
@@ -248,7 +250,7 @@ impl Attended {
             }
             if process::wait_readable(&self.maker, std::time::Duration::ZERO) {
                 // A process that no longer asks has ended, as the other socket shows.
-                let _ = apart::make(self.maker.as_fd());
+                let _ = isolated_netns::make(self.maker.as_fd());
             }
             while let Some(number) = process::next_signal(&self.signals) {
                 // The terminal's end reaches its session's leader alone; others come to the program by themselves.
@@ -265,8 +267,8 @@ impl Attended {
 
     fn obey(&self) {
         match envelope::receive(SOCKET, &self.socket) {
-            Ok(Received::Value(Told::Signal(number), _)) => self.signal(number),
-            Ok(Received::Value(Told::Continue, _)) => self.signal(Signal::CONT.as_raw()),
+            Ok(Received::Value(Notice::Signal(number), _)) => self.signal(number),
+            Ok(Received::Value(Notice::Continue, _)) => self.signal(Signal::CONT.as_raw()),
             Ok(Received::Malformed(_)) => {}
             Ok(Received::Ended) | Err(_) => {
                 // The listener has closed with the supervisor: what still runs gets no new

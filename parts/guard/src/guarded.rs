@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netloom_control::envelope::{self, Received};
-use netloom_sys::apart::{self, Maker};
+use netloom_sys::isolated_netns::{self, Maker};
 use netloom_sys::seccomp::launch::Place;
 use netloom_sys::seccomp::{Listener, Sight};
 use netloom_sys::{Failure, disposition, process, terminal};
@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::Signal;
 
 use crate::accept::Gate;
-use crate::deputy::{Began, Deputy, Event, SOCKET, Told};
+use crate::deputy::{Deputy, Event, Notice, SOCKET, Startup};
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::judge::Judge;
@@ -79,7 +79,7 @@ impl Guarded {
             None,
         )
         .map_err(fail("make a socket"))?;
-        let (maker, makes) = apart::channel()?;
+        let (maker, makes) = isolated_netns::channel()?;
         let (terminals, inner) = match terminal {
             None => (None, None),
             Some(tty) => {
@@ -154,7 +154,7 @@ impl Guarded {
     /// A program that has begun, with its listener, root and mounts, and this side of its terminal if it has one of its own.
     fn begun(
         &mut self,
-        began: Began,
+        began: Startup,
         [listener, root, mounts]: [OwnedFd; 3],
         own: Option<OwnedFd>,
     ) -> Result<(Supervisor, bool)> {
@@ -274,10 +274,10 @@ impl Front<'_> {
             (Some(screen), Some(Signal::WINCH)) => screen.fit(),
             // By its terminal the program hears of it, too.
             (Some(screen), Some(Signal::HUP)) => screen.hang_up(),
-            (_, Some(Signal::CONT)) => self.tell(&Told::Continue),
+            (_, Some(Signal::CONT)) => self.tell(&Notice::Continue),
             // Keys reach the program by itself where it shares this process's group.
             (None, Some(Signal::INT | Signal::QUIT | Signal::WINCH)) => {}
-            _ => self.tell(&Told::Signal(number)),
+            _ => self.tell(&Notice::Signal(number)),
         }
     }
 
@@ -288,10 +288,10 @@ impl Front<'_> {
         }
         // Nobody would continue a group without a shell: there the kernel takes no notice of this.
         let _ = rustix::process::kill_process_group(rustix::process::getpgrp(), Signal::TSTP);
-        self.tell(&Told::Continue);
+        self.tell(&Notice::Continue);
     }
 
-    fn tell(&self, told: &Told) {
+    fn tell(&self, told: &Notice) {
         // A deputy that is gone shows at the next look.
         let _ = envelope::send(SOCKET, &self.socket, told, &[]);
     }

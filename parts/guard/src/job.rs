@@ -6,7 +6,7 @@ use netloom_sys::seccomp::{Call, Caller, Listener};
 use crate::judge::{Judge, Judgement, Question};
 use crate::perform::state;
 use crate::ports::Gained;
-use crate::prepare::{Deed, Want};
+use crate::prepare::{Operation, Want};
 use crate::who::Who;
 
 /// A call that was read, and has no answer yet.
@@ -14,7 +14,7 @@ use crate::who::Who;
 pub(crate) struct Job {
     pub(crate) call: Call,
     pub(crate) caller: Caller,
-    pub(crate) deed: Deed,
+    pub(crate) deed: Operation,
     pub(crate) gained: Gained,
     /// Listeners that it asks for, where their peers matter.
     pub(crate) listeners: Vec<Want>,

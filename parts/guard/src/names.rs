@@ -30,7 +30,7 @@ use ipnet::IpNet;
 use netloom_netlink::{Address as Assign, Batch, Change};
 use netloom_policy::{Direction, Port, Program, Protocol, Target};
 use netloom_sys::Failure;
-use netloom_sys::apart::{Apart, network_of};
+use netloom_sys::isolated_netns::{IsolatedNetns, network_of};
 use netloom_sys::seccomp::{Call, Caller, Listener};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -164,7 +164,7 @@ impl Names {
     ///
     /// # Errors
     /// It asks the resolver, and cannot be led there.
-    pub(crate) fn lead(&self, act: Act, asked: &Asked<'_>) -> Prepared<Act> {
+    pub(crate) fn lead(&self, act: Act, asked: &PendingCall<'_>) -> Prepared<Act> {
         Ok(match act {
             Act::Connect { fd, place, probe } => {
                 let fd = self.exchange(fd, Some(&place), true, asked)?;
@@ -204,7 +204,7 @@ impl Names {
         fd: OwnedFd,
         to: Option<&Place>,
         connects: bool,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
     ) -> Prepared<OwnedFd> {
         let Some(Address::Ip(address, port)) = to.and_then(|to| Address::read(to.bytes())) else {
             return Ok(fd);
@@ -241,14 +241,14 @@ fn can_be_replaced(call: &Call) -> bool {
 }
 
 /// A call that is being answered.
-pub(crate) struct Asked<'c> {
+pub(crate) struct PendingCall<'c> {
     pub(crate) call: &'c Call,
     pub(crate) caller: &'c Caller,
     pub(crate) program: &'c Program,
     pub(crate) listener: &'c Listener,
 }
 
-impl Asked<'_> {
+impl PendingCall<'_> {
     /// Puts `other` in the place of the program's socket, with its ways of waiting.
     fn replace(&self, fd: &OwnedFd, other: &OwnedFd) -> bool {
         if !can_be_replaced(self.call) {
@@ -287,7 +287,7 @@ fn closes_on_exec(info: &str) -> bool {
 /// A namespace apart with the machine's name servers in it.
 #[derive(Debug)]
 struct Stub {
-    apart: Apart,
+    apart: IsolatedNetns,
     /// The program's network.
     place: Arc<Home>,
     /// Networks by number: the program's, and the one apart.
@@ -304,7 +304,8 @@ impl Stub {
         let failed = |operation: &'static str| {
             move |error: std::io::Error| Failure::new("name servers", operation, error)
         };
-        let apart = Apart::start().map_err(|e| Failure::new("name servers", "stand in for", e))?;
+        let apart =
+            IsolatedNetns::start().map_err(|e| Failure::new("name servers", "stand in for", e))?;
         assign(&apart, servers)?;
         let doors: Vec<Door> = servers.iter().filter_map(|s| door(&apart, *s).ok()).collect();
         // A socket shows its network by `SO_NETNS_COOKIE`; one from each place gives the two to
@@ -394,7 +395,7 @@ fn sender(place: &Home, family: AddressFamily, to: SocketAddr) -> Prepared<IpAdd
 }
 
 /// Raises the interface apart, and gives it addresses. Those of loopback are there already.
-fn assign(apart: &Apart, addresses: &[IpAddr]) -> Result<(), Failure> {
+fn assign(apart: &IsolatedNetns, addresses: &[IpAddr]) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::new("name servers", "set up", e.to_string());
     let socket = apart.socket(AddressFamily::NETLINK, SocketType::RAW).map_err(|e| failed(&e))?;
     let mut batch = Batch::new();
@@ -417,7 +418,7 @@ const LOOPBACK: u32 = 1;
 const BACKLOG: i32 = 64;
 
 /// A server's place apart, at its own address.
-fn door(apart: &Apart, server: IpAddr) -> Result<Door, Failure> {
+fn door(apart: &IsolatedNetns, server: IpAddr) -> Result<Door, Failure> {
     let failed =
         |e: &dyn std::fmt::Display| Failure::new("name server", "stand in for", e.to_string());
     let at = SocketAddr::from((server, PORT));

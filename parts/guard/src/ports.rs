@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netloom_policy::{Direction, Port, Protocol};
 
-use crate::prepare::{Act, Deed, Want, cookie, place};
+use crate::prepare::{Act, Operation, Want, cookie, place};
 
 /// Sockets with ports.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub(crate) struct Gained {
 
 impl Gained {
     /// By a call that was not made yet.
-    pub(crate) fn by(deed: &Deed) -> Gained {
+    pub(crate) fn by(deed: &Operation) -> Gained {
         let wanted = |test: &dyn Fn(&Want) -> bool| deed.wants.iter().any(test);
         let (judged, chosen): (Option<&OwnedFd>, Option<&OwnedFd>) = match &deed.act {
             Act::Bind { fd, .. } | Act::Listen { fd, .. }
@@ -87,14 +87,14 @@ impl Ports {
     }
 
     /// Whether a socket is to listen that was allowed to bind.
-    pub(crate) fn may_listen(&self, deed: &Deed) -> bool {
+    pub(crate) fn may_listen(&self, deed: &Operation) -> bool {
         let Act::Listen { fd, .. } = &deed.act else { return false };
         let bound = cookie(fd).and_then(|cookie| lock(&self.bound).all.get(&cookie).copied());
         bound.is_some_and(|port| port_of(deed).is_none_or(|now| port == Some(now)))
     }
 
     /// Says of a port that is to be listened on whether the kernel chose it, earlier or now.
-    pub(crate) fn tell_free(&self, deed: &mut Deed) {
+    pub(crate) fn tell_free(&self, deed: &mut Operation) {
         let (Act::Listen { fd, .. } | Act::SetOption { fd, .. }) = &deed.act else { return };
         for want in deed.wants.iter_mut().filter(|want| want.direction == Direction::In) {
             let Some(cookie) = cookie(fd) else { return };
@@ -109,7 +109,7 @@ impl Ports {
 }
 
 /// The port at which a call is to be reached.
-fn port_of(deed: &Deed) -> Option<u32> {
+fn port_of(deed: &Operation) -> Option<u32> {
     deed.wants.iter().find(|want| want.direction == Direction::In)?.target.port().number()
 }
 

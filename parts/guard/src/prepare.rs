@@ -3,9 +3,9 @@
 //! The judged call is the performed call: addresses are read once, and the socket is the duplicate. The
 //! program may change its memory and its descriptors meanwhile; that has no effect.
 
-mod deed;
 mod kept;
 mod message;
+mod operation;
 mod option;
 pub(crate) mod place;
 
@@ -21,9 +21,9 @@ use crate::calls::{Kind, hides_addresses, kind, makes_label, socket_call_kind};
 use crate::layout::Width;
 use crate::socket::{Socket, protocol};
 
-pub(crate) use deed::{Accepting, Act, CLOSE_ON_EXEC, Deed, NONBLOCK, Outgoing, Want};
 pub(crate) use kept::Kept;
 pub(crate) use message::gather;
+pub(crate) use operation::{Accepting, Act, CLOSE_ON_EXEC, NONBLOCK, Operation, Outgoing, Want};
 pub(crate) use place::Place;
 
 /// A call's error, as the program sees it.
@@ -33,7 +33,7 @@ pub(crate) type Prepared<T> = Result<T, Errno>;
 ///
 /// # Errors
 /// What the kernel would return for arguments that cannot be read.
-pub(crate) fn prepare(caller: &Caller, call: &Call, sight: &Sight) -> Prepared<Deed> {
+pub(crate) fn prepare(caller: &Caller, call: &Call, sight: &Sight) -> Prepared<Operation> {
     let kind = kind(call.machine, call.number).ok_or(Errno::NOSYS)?;
     let machine = call.machine;
     if kind != Kind::SocketCall {
@@ -85,7 +85,7 @@ fn int(word: u64) -> i32 {
 }
 
 impl Arguments<'_> {
-    fn deed(&self, kind: Kind) -> Prepared<Deed> {
+    fn deed(&self, kind: Kind) -> Prepared<Operation> {
         match kind {
             Kind::Socket => self.socket(),
             Kind::SocketPair => self.socket_pair(),
@@ -98,8 +98,8 @@ impl Arguments<'_> {
             Kind::SetOption => self.set_option(),
             Kind::Accept => self.accept(0),
             Kind::Accept4 => self.accept(int(self.words[3])),
-            Kind::Mounts => Ok(Deed::quick(vec![], Act::Continue)),
-            Kind::Tunnel => Ok(Deed::quick(vec![opened(Protocol::Packet)], Act::Continue)),
+            Kind::Mounts => Ok(Operation::quick(vec![], Act::Continue)),
+            Kind::Tunnel => Ok(Operation::quick(vec![opened(Protocol::Packet)], Act::Continue)),
             Kind::SocketCall => Err(Errno::INVAL),
         }
     }
@@ -130,7 +130,7 @@ impl Arguments<'_> {
         Place::of(self.caller, self.sight, bytes, exists)
     }
 
-    fn socket(&self) -> Prepared<Deed> {
+    fn socket(&self) -> Prepared<Operation> {
         let [family, kind, number] = [0, 1, 2].map(|at| low(self.words[at]));
         let protocol = protocol(family, kind, number);
         let common = matches!(protocol, Protocol::Tcp | Protocol::Udp | Protocol::Unix)
@@ -139,29 +139,29 @@ impl Arguments<'_> {
         if !self.copied {
             // Registers cannot change while the call waits, so the kernel makes the socket that was
             // judged.
-            return Ok(Deed::quick(wants, Act::Continue));
+            return Ok(Operation::quick(wants, Act::Continue));
         }
         // The supervisor's own socket must be no more than the caller's would be: of another network, or with rights
         // that the caller lacks.
         if !place::same_network(self.caller) || !(common || place::unprivileged()) {
             return Err(Errno::PERM);
         }
-        Ok(Deed::quick(wants, Act::Create { family, kind, number }))
+        Ok(Operation::quick(wants, Act::Create { family, kind, number }))
     }
 
-    fn socket_pair(&self) -> Prepared<Deed> {
+    fn socket_pair(&self) -> Prepared<Operation> {
         let [family, kind, number] = [0, 1, 2].map(|at| low(self.words[at]));
         let protocol = protocol(family, kind, number);
         match (protocol, self.copied) {
-            (protocol, false) => Ok(Deed::quick(vec![opened(protocol)], Act::Continue)),
+            (protocol, false) => Ok(Operation::quick(vec![opened(protocol)], Act::Continue)),
             // Where the two numbers go is in memory that may change: a pair is connected to itself alone, and
             // whatever family the program makes of it has no address.
-            (Protocol::Unix, true) => Ok(Deed::quick(vec![], Act::Continue)),
+            (Protocol::Unix, true) => Ok(Operation::quick(vec![], Act::Continue)),
             (_, true) => Err(Errno::OPNOTSUPP),
         }
     }
 
-    fn set_option(&self) -> Prepared<Deed> {
+    fn set_option(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let [level, option, size] = [1, 2, 4].map(|at| int(self.words[at]));
         let size = usize::try_from(size).ok().filter(|size| *size <= option::MOST);
@@ -170,17 +170,17 @@ impl Arguments<'_> {
             return Err(Errno::OPNOTSUPP);
         }
         if makes_label(level, option) {
-            let by_registers = Deed::quick(vec![opened(Protocol::Raw)], Act::Continue);
+            let by_registers = Operation::quick(vec![opened(Protocol::Raw)], Act::Continue);
             return if self.copied { Err(Errno::OPNOTSUPP) } else { Ok(by_registers) };
         }
         let value = self.caller.bytes(self.words[3], size).map_err(|_| Errno::FAULT)?;
         let width = Width::of(self.machine);
         let value = option::translated(width, self.copied, level, option, value)?;
         let wants = option::wants(&fd, &socket, level, option, &value);
-        Ok(Deed::quick(wants, Act::SetOption { fd, level, option, value }))
+        Ok(Operation::quick(wants, Act::SetOption { fd, level, option, value }))
     }
 
-    fn connect(&self) -> Prepared<Deed> {
+    fn connect(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let mut bytes = self.address(self.words[1], self.words[2])?;
         place::fill_in(&fd, &mut bytes, false);
@@ -200,10 +200,10 @@ impl Arguments<'_> {
         // The turn is given up only for what waits: passing it on wakes another thread each time.
         let near = wants.first().is_some_and(|want| is_loopback(&want.target));
         let waits = !socket.is_datagram() && !near;
-        Ok(Deed { wants, act: Act::Connect { fd, place, probe }, waits })
+        Ok(Operation { wants, act: Act::Connect { fd, place, probe }, waits })
     }
 
-    fn bind(&self) -> Prepared<Deed> {
+    fn bind(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let place = self.place(self.address(self.words[1], self.words[2])?, false)?;
         let target = match Address::read(place.bytes()) {
@@ -220,18 +220,18 @@ impl Arguments<'_> {
         };
         let wants = target.filter(|target| !chosen(target));
         let wants = wants.map(|target| want(Direction::In, &socket, target)).into_iter().collect();
-        Ok(Deed::quick(wants, Act::Bind { fd, place }))
+        Ok(Operation::quick(wants, Act::Bind { fd, place }))
     }
 
-    fn listen(&self) -> Prepared<Deed> {
+    fn listen(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let wants: Vec<Want> = listener(&fd, &socket).into_iter().collect();
         let port = wants.first().and_then(|want| want.target.port().number());
         let (port, backlog) = (port.and_then(|port| port.try_into().ok()), int(self.words[1]));
-        Ok(Deed::quick(wants, Act::Listen { fd, backlog, port }))
+        Ok(Operation::quick(wants, Act::Listen { fd, backlog, port }))
     }
 
-    fn accept(&self, flags: i32) -> Prepared<Deed> {
+    fn accept(&self, flags: i32) -> Prepared<Operation> {
         let fd = self.fd()?;
         if flags & !(NONBLOCK | CLOSE_ON_EXEC) != 0 {
             return Err(Errno::INVAL);
@@ -240,7 +240,7 @@ impl Arguments<'_> {
         let is_tcp = socket.protocol == Protocol::Tcp;
         let [address, length] = [1, 2].map(|at| self.words[at]);
         let accepting = Accepting { fd, is_tcp, flags, address, length };
-        Ok(Deed::quick(vec![], Act::Accept(accepting)))
+        Ok(Operation::quick(vec![], Act::Accept(accepting)))
     }
 
     /// Flags of a message. A copy is sent without `MSG_ZEROCOPY`, of whose end the program would hear nothing: it
@@ -254,7 +254,7 @@ impl Arguments<'_> {
         if option::zero_copy(fd) { Err(Errno::NOBUFS) } else { Ok(flags & !ZERO_COPY) }
     }
 
-    fn send_to(&self) -> Prepared<Deed> {
+    fn send_to(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let flags = Self::flags(&fd, self.words[3])?;
         let mut bytes = self.address(self.words[4], self.words[5])?;
@@ -265,14 +265,14 @@ impl Arguments<'_> {
         let wants = destination(&fd, &socket, &mut place, flags)?;
         let controls = message::Controls::signed(self.caller, &socket)?;
         let message = controls.outgoing(data, rest, place, &socket);
-        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
+        Ok(Operation { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
-    fn send_message(&self) -> Prepared<Deed> {
+    fn send_message(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let flags = Self::flags(&fd, self.words[2])?;
         let (message, wants) = self.message(&fd, &socket, self.words[1], flags)?;
-        Ok(Deed { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
+        Ok(Operation { wants, act: Act::Send { fd, message, flags }, waits: socket.has_readers() })
     }
 
     /// Most messages of one sendmmsg(2) (`UIO_MAXIOV`).
@@ -280,7 +280,7 @@ impl Arguments<'_> {
     /// Data of one sendmmsg(2) after which further messages are left to the next call.
     const ENOUGH: usize = 4 << 20;
 
-    fn send_messages(&self) -> Prepared<Deed> {
+    fn send_messages(&self) -> Prepared<Operation> {
         let (fd, socket) = self.known()?;
         let flags = Self::flags(&fd, self.words[3])?;
         let width = Width::of(self.machine);
@@ -306,7 +306,11 @@ impl Arguments<'_> {
         }
         // A thousand messages to one peer are one question.
         wants.dedup_by(|later, first| later.asks_as(first));
-        Ok(Deed { wants, act: Act::SendMany { fd, messages, flags }, waits: socket.has_readers() })
+        Ok(Operation {
+            wants,
+            act: Act::SendMany { fd, messages, flags },
+            waits: socket.has_readers(),
+        })
     }
 
     /// A `struct msghdr` at `at`, and what it wants.

@@ -25,11 +25,11 @@ use crate::calls::{self, Kind, kind};
 use crate::job::{Job, request};
 use crate::judge::{Judge, Judgement, Question, State};
 use crate::names::home::{Files, Home};
-use crate::names::{Asked, Names};
+use crate::names::{Names, PendingCall};
 use crate::peers;
 use crate::perform::{Blocked, Desk, Done, state};
 use crate::ports::{Gained, Ports};
-use crate::prepare::{Act, Deed, Kept, Prepared, Want, listens_at, prepare};
+use crate::prepare::{Act, Kept, Operation, Prepared, Want, listens_at, prepare};
 use crate::socket::Socket;
 use crate::turn::{Ticket, Turn};
 use crate::who::Who;
@@ -92,24 +92,24 @@ struct Slow {
 }
 
 /// What all threads share.
-struct Hall<'s, 'e> {
+struct Shared<'s, 'e> {
     scope: &'s Scope<'s, 'e>,
     judge: &'s dyn Judge,
     failed: &'s Mutex<Option<netloom_sys::Error>>,
 }
 
-impl Clone for Hall<'_, '_> {
+impl Clone for Shared<'_, '_> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl Copy for Hall<'_, '_> {}
+impl Copy for Shared<'_, '_> {}
 
 /// A thread's place, for one call.
 #[derive(Clone, Copy)]
-struct Post<'s, 'e> {
-    hall: Hall<'s, 'e>,
+struct WorkerSlot<'s, 'e> {
+    shared: Shared<'s, 'e>,
     ticket: Ticket,
 }
 
@@ -152,8 +152,8 @@ impl Supervisor {
         self.kept.note(&judge.kept_paths(), &self.sight);
         let failed = Mutex::new(None);
         std::thread::scope(|scope| {
-            let hall = Hall { scope, judge, failed: &failed };
-            if let Err(source) = self.employ(hall) {
+            let shared = Shared { scope, judge, failed: &failed };
+            if let Err(source) = self.employ(shared) {
                 *lock(&failed) = Some(Failure::new("guard", "start a thread of", source).into());
                 return;
             }
@@ -175,7 +175,8 @@ impl Supervisor {
                 self.ended.store(true, Ordering::SeqCst);
             }
             let mut seen = None;
-            self.blocked.watch(&self.listener, &self.ended, || self.look_for_long(hall, &mut seen));
+            self.blocked
+                .watch(&self.listener, &self.ended, || self.look_for_long(shared, &mut seen));
             self.accepts.ring();
             self.names.end();
             self.dismiss();
@@ -188,36 +189,36 @@ impl Supervisor {
     }
 
     /// Starts a thread, which takes its turn.
-    fn employ<'s>(&'s self, hall: Hall<'s, '_>) -> std::io::Result<()> {
+    fn employ<'s>(&'s self, shared: Shared<'s, '_>) -> std::io::Result<()> {
         // The default of 2 MiB would be 1 GiB of address space for all of them.
         let builder = std::thread::Builder::new().name("guard".into()).stack_size(256 << 10);
-        builder.spawn_scoped(hall.scope, move || self.work(hall)).map(drop)
+        builder.spawn_scoped(shared.scope, move || self.work(shared)).map(drop)
     }
 
     /// A thread's life: waits for a call, and answers it.
-    fn work<'s>(&'s self, hall: Hall<'s, '_>) {
+    fn work<'s>(&'s self, shared: Shared<'s, '_>) {
         own_umask();
         let this = Interrupter::here();
         lock(&self.threads).push(this);
-        while self.turn.wait() && self.answer_some(hall) {}
+        while self.turn.wait() && self.answer_some(shared) {}
         lock(&self.threads).retain(|thread| *thread != this);
         self.left.notify_all();
     }
 
     /// Answers calls for as long as this thread has the turn; false at the end.
-    fn answer_some<'s>(&'s self, hall: Hall<'s, '_>) -> bool {
+    fn answer_some<'s>(&'s self, shared: Shared<'s, '_>) -> bool {
         loop {
             let call = match self.listener.next(&self.ended) {
                 Ok(Some(call)) => call,
                 Ok(None) => return false,
                 Err(error) => {
-                    *lock(hall.failed) = Some(error);
+                    *lock(shared.failed) = Some(error);
                     self.ended.store(true, Ordering::SeqCst);
                     return false;
                 }
             };
             let ticket = self.turn.received();
-            self.handle(call, Post { hall, ticket }, false);
+            self.handle(call, WorkerSlot { shared, ticket }, false);
             if !self.turn.keep(ticket) {
                 return true;
             }
@@ -225,18 +226,18 @@ impl Supervisor {
     }
 
     /// Has another thread wait for calls from now on, if this one does for its call.
-    fn pass<'s>(&'s self, post: Post<'s, '_>) {
+    fn pass<'s>(&'s self, post: WorkerSlot<'s, '_>) {
         if self.turn.pass(post.ticket) && lock(&self.threads).len() < MOST_THREADS {
             // Without another thread this one answers first, and comes back.
-            let _ = self.employ(post.hall);
+            let _ = self.employ(post.shared);
         }
     }
 
     /// Whether a thread is busy with a quick call; takes the turn from one that was at the last look, with the same.
-    fn look_for_long<'s>(&'s self, hall: Hall<'s, '_>, seen: &mut Option<Ticket>) -> bool {
+    fn look_for_long<'s>(&'s self, shared: Shared<'s, '_>, seen: &mut Option<Ticket>) -> bool {
         let busy = self.turn.busy();
         if let Some(ticket) = busy.filter(|_| busy == *seen) {
-            self.pass(Post { hall, ticket });
+            self.pass(WorkerSlot { shared, ticket });
         }
         *seen = busy;
         busy.is_some()
@@ -254,7 +255,7 @@ impl Supervisor {
     }
 
     /// Reads a call, and answers it if that is quick.
-    fn handle<'s>(&'s self, call: Call, post: Post<'s, '_>, again: bool) {
+    fn handle<'s>(&'s self, call: Call, post: WorkerSlot<'s, '_>, again: bool) {
         let caller = match self.callers.of(&self.listener, &call) {
             Ok(Some(caller)) => caller,
             Ok(None) => return,
@@ -273,7 +274,7 @@ impl Supervisor {
         if kind(call.machine, call.number) == Some(Kind::Mounts) {
             self.callers.forget(call.tid);
         }
-        let judge = post.hall.judge;
+        let judge = post.shared.judge;
         if let Act::Accept(accepting) = deed.act {
             return self.accepts.begin(call, caller, accepting, self.around(judge));
         }
@@ -316,7 +317,7 @@ impl Supervisor {
     }
 
     /// Does what may take long, unless as many threads do as may; then one of those does it later.
-    fn take_time<'s>(&'s self, mut job: Job, post: Post<'s, '_>) {
+    fn take_time<'s>(&'s self, mut job: Job, post: WorkerSlot<'s, '_>) {
         let asks = !job.deed.wants.is_empty();
         if asks || job.deed.waits {
             self.pass(post);
@@ -334,7 +335,7 @@ impl Supervisor {
         drop(slow);
         let mut next = Some(job);
         while let Some(job) = next {
-            self.settle(job, post.hall.judge);
+            self.settle(job, post.shared.judge);
             let mut slow = lock(&self.slow);
             next = slow.queue.pop_front();
             if next.is_none() {
@@ -377,7 +378,7 @@ impl Supervisor {
         };
         let Job { call, caller, program, deed, gained, .. } = job;
         let (blocked, listener) = (&self.blocked, &self.listener);
-        let asked = Asked { call: &call, caller: &caller, program: &program, listener };
+        let asked = PendingCall { call: &call, caller: &caller, program: &program, listener };
         let act = match self.names.lead(deed.act, &asked) {
             Ok(act) => act,
             Err(errno) => return self.answer(&call, refusal(errno)),
@@ -449,7 +450,7 @@ fn denial(errno: i32) -> Done {
 }
 
 /// Listeners that a call asks for.
-fn listeners(deed: &Deed) -> Vec<Want> {
+fn listeners(deed: &Operation) -> Vec<Want> {
     deed.wants.iter().filter(|want| want.direction == Direction::In).cloned().collect()
 }
 

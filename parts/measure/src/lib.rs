@@ -29,7 +29,7 @@ pub use error::{Error, Result};
 pub use interfaces::{Host, Interfaces};
 pub use limits::flows_that_fit;
 pub use probe::{MOST_SESSIONS, Probe, Summary};
-pub use request::{Between, Closed, Join, SessionId, Setup, Spot, State, Told, Wanted};
+pub use request::{Between, Closed, ClosedBlock, Join, SessionId, Setup, Spot, State, Wanted};
 pub use session::Session;
 pub use view::{Measures, TwoWays};
 

@@ -112,7 +112,7 @@ pub struct Closed {
 
 /// A closed block at all points.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ClosedBlock {
     /// Its number.
     pub block: u64,
     /// Each point's result, in spot order.

@@ -15,7 +15,7 @@ use netloom_sys::{Failure, describe};
 use crate::Result;
 use crate::lock::lock;
 use crate::shared::{Shared, Waited};
-use crate::{Closed, Told};
+use crate::{Closed, ClosedBlock};
 
 /// Lag in blocks above which reading skips to blocks that are still readable: a clock was stepped ahead, or
 /// the machine stood still.
@@ -147,7 +147,7 @@ impl Reader<'_> {
         let disturbed = lock(&self.shared.inner).disturbed;
         let disturbed = disturbed.is_some_and(|(first, last)| (first..=last).contains(&block));
         let points = self.shared.points();
-        let mut told = Told { block, points: Vec::with_capacity(points.len()) };
+        let mut told = ClosedBlock { block, points: Vec::with_capacity(points.len()) };
         for (spot, point) in points.iter().enumerate() {
             let mut point = lock(point);
             if let Err(error) = point.arrive() {

@@ -9,7 +9,7 @@ use netloom_marking::Schedule;
 
 use crate::lock::lock;
 use crate::shared::Shared;
-use crate::{Error, Interfaces, Join, Result, Setup, State, Told, join, run, start};
+use crate::{ClosedBlock, Error, Interfaces, Join, Result, Setup, State, join, run, start};
 
 /// One measurement. Dropping it stops it.
 pub struct Session(Arc<Shared>);
@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Closed blocks from this number on; waits up to `wait` for one while it runs.
-    pub fn blocks(&self, from: u64, wait: Duration) -> Vec<Arc<Told>> {
+    pub fn blocks(&self, from: u64, wait: Duration) -> Vec<Arc<ClosedBlock>> {
         let until = Instant::now().checked_add(wait);
         let mut inner = lock(&self.0.inner);
         loop {

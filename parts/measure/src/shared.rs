@@ -10,7 +10,7 @@ use netloom_marking::Schedule;
 use crate::limits::Room;
 use crate::lock::lock;
 use crate::point::Point;
-use crate::{Error, Interfaces, Result, Setup, State, Told};
+use crate::{ClosedBlock, Error, Interfaces, Result, Setup, State};
 
 /// State shared by a session and its thread.
 pub(crate) struct Shared {
@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) starting: bool,
     pub(crate) stopping: bool,
     pub(crate) schedule: Option<Schedule>,
-    pub(crate) told: VecDeque<Arc<Told>>,
+    pub(crate) told: VecDeque<Arc<ClosedBlock>>,
     pub(crate) trouble: Option<String>,
     /// The blocks, from the first to the last, in which points had different flows.
     pub(crate) disturbed: Option<(u64, u64)>,
@@ -137,7 +137,7 @@ impl Shared {
     }
 
     /// Keeps a block and wakes waiting readers.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, told: ClosedBlock) {
         let mut inner = lock(&self.inner);
         while inner.told.len() >= self.setup.keep.max(1) {
             inner.told.pop_front();

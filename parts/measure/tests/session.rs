@@ -10,7 +10,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::measure::Clock;
 use netloom_kit::{root_only, wait_until};
 use netloom_marking::compare;
-use netloom_measure::{Error, Interfaces, Join, Session, Setup, State, Told};
+use netloom_measure::{ClosedBlock, Error, Interfaces, Join, Session, Setup, State};
 use netloom_sys::clock::monotonic;
 use world::*;
 
@@ -125,7 +125,7 @@ fn until_whole(session: &Session, spots: &[usize]) {
 /// Checks that blocks at a spot are first whole, then without the interface, then of a point that began
 /// within, then whole, none of them before the interface was `back` (if it is). Blocks that a busy machine
 /// did not read in time say so and are not looked at; whether there were such ones.
-fn goes_and_returns(session: &Session, told: &[Arc<Told>], spot: usize, back: u64) -> bool {
+fn goes_and_returns(session: &Session, told: &[Arc<ClosedBlock>], spot: usize, back: u64) -> bool {
     let schedule = session.schedule().unwrap();
     let mut states = Vec::new();
     let mut missed = session.trouble().is_some();
@@ -274,7 +274,8 @@ fn blocks_are_told_while_points_are_attached_anew() {
     for spot in [0, 1] {
         goes_and_returns(&session, &told, spot, back);
     }
-    let other = |told: &Arc<Told>| reasons(told, 2).iter().all(|r| ![GONE, BEGAN].contains(r));
+    let other =
+        |told: &Arc<ClosedBlock>| reasons(told, 2).iter().all(|r| ![GONE, BEGAN].contains(r));
     assert!(told.iter().all(other));
 }
 
@@ -517,7 +518,7 @@ fn a_flow_that_joins_takes_its_packets_from_one_block_on_at_all_points() {
     });
     let last = until_told(&session, lasting(&session)).last().unwrap().block;
     let told = until_told(&session, last + 1);
-    let of = |told: &Told, spot: usize, id: u32| {
+    let of = |told: &ClosedBlock, spot: usize, id: u32| {
         let found = told.points[spot].flows.iter().find(|flow| flow.id == id);
         found.map_or(0, |flow| flow.record.all.packets)
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use netloom_ebpf::measure::Clock;
 use netloom_kit::{lacks, root_only};
-use netloom_measure::{Session, Told};
+use netloom_measure::{ClosedBlock, Session};
 use netloom_sys::clock;
 
 use truth_support::kinds::block_of;
@@ -87,7 +87,7 @@ fn lasting(session: &Session) -> u64 {
 }
 
 /// Of the blocks that are whole at all points: their packets, the same at all.
-fn whole(told: &[Arc<Told>]) -> BTreeMap<u64, u64> {
+fn whole(told: &[Arc<ClosedBlock>]) -> BTreeMap<u64, u64> {
     let mut whole = BTreeMap::new();
     for told in told {
         let records: Vec<_> = told.points.iter().map(|point| &point.flows[0].record).collect();
@@ -160,7 +160,7 @@ fn what_a_step_of_the_clock_touched_is_marked_and_the_rest_is_exact() {
         assert_ne!(block, touched, "it was stepped in this block");
     }
     assert!(found[0] > 50 && found[1] > 50, "{found:?} of {}", noted.len());
-    let marked = |told: &&Arc<Told>| {
+    let marked = |told: &&Arc<ClosedBlock>| {
         let mut points = told.points.iter();
         points.all(|point| point.flows[0].record.completeness.clock_stepped)
     };

@@ -10,7 +10,7 @@ use netloom_ebpf::measure::Clock;
 use netloom_kit::root_only;
 use netloom_marking::Population;
 use netloom_marking::total::{Side, WayTotal};
-use netloom_measure::Told;
+use netloom_measure::ClosedBlock;
 
 use truth_support::net::{A, B, Line};
 use truth_support::points::{short, wait_for};
@@ -45,7 +45,7 @@ fn run(fates: Fates, program: &str) -> Run {
     let ledger = relay.ledger(log.len() as u64);
     let last = (log.last().unwrap().after - session.schedule().unwrap().start()) / short();
     assert!(!session.blocks(last, BOUND).is_empty(), "{:?}", session.trouble());
-    let told: Vec<Arc<Told>> = session.blocks(0, Duration::ZERO);
+    let told: Vec<Arc<ClosedBlock>> = session.blocks(0, Duration::ZERO);
     session.stop();
     let mut total = WayTotal::new(4, 100_000);
     for told in told.iter().filter(|told| told.block <= last) {

@@ -3,7 +3,7 @@
 //! The lab's user namespace says which users there are; a node may have less of that than the others. What is set here
 //! is inherited by all that the node's programs start.
 
-use netloom_sys::{Result, caps, pretence};
+use netloom_sys::{Result, caps, fake_chown};
 use serde::{Deserialize, Serialize};
 
 /// What a node's programs get when they change owners, users and groups.
@@ -27,7 +27,7 @@ impl Users {
     pub(crate) fn begin(self) -> Result<()> {
         match self {
             Users::Kernel => Ok(()),
-            Users::Pretended => pretence::begin(),
+            Users::Pretended => fake_chown::begin(),
             Users::RootAlone => caps::stay_root(),
         }
     }

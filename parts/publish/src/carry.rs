@@ -44,7 +44,7 @@ pub(crate) struct Carrier {
 
 /// One way of a connection.
 #[derive(Default)]
-struct Way {
+struct HalfConnection {
     /// Bytes that were read and are not written yet.
     kept: Vec<u8>,
     ended: bool,
@@ -53,7 +53,7 @@ struct Way {
 struct Carried {
     link: Link,
     /// From the peer, and from the program.
-    ways: [Way; 2],
+    ways: [HalfConnection; 2],
 }
 
 /// A way of a connection that can go on: by its number, the side that it comes from, and whether less than a whole chunk means

@@ -2,7 +2,7 @@
 //!
 //! Pure. Routes of the main and the local table count; which of them is for a packet is decided by the longest prefix
 //! and the least metric, as in the kernel without rules of its own. What the kernel does itself, and what it would need
-//! to find out first, is [`Way::Stack`].
+//! to find out first, is [`Disposition::Stack`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub struct Hop {
 
 /// What packets to a destination do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum Disposition {
     /// They go to the router's own stack.
     Stack,
     /// They go on, each flow by one of these.
@@ -134,7 +134,7 @@ impl Fib {
     }
 
     /// What packets to a destination do; `None` if nothing is known of it, so that a shorter prefix decides.
-    pub fn way(&self, at: Destination) -> Option<Way> {
+    pub fn way(&self, at: Destination) -> Option<Disposition> {
         match self.best(at) {
             Some(route) => Some(way_of(route)),
             None => self.station_way(at),
@@ -142,10 +142,10 @@ impl Fib {
     }
 
     /// The way to a station on a link of the router's.
-    fn station_way(&self, at: Destination) -> Option<Way> {
+    fn station_way(&self, at: Destination) -> Option<Disposition> {
         let hop = self.station(at)?;
         self.mac(hop.link, hop.address)?;
-        Some(Way::Hops(vec![hop]))
+        Some(Disposition::Hops(vec![hop]))
     }
 
     /// The station that a destination is, by its address: one on a link of the router's, known as a neighbour or not.
@@ -173,7 +173,7 @@ impl Fib {
     }
 }
 
-fn way_of(route: &ForwardingRoute) -> Way {
+fn way_of(route: &ForwardingRoute) -> Disposition {
     let hop =
         |hop: &ForwardingHop| Some(Hop { link: hop.link, address: hop.via?, weight: hop.weight });
     let hops: Option<Vec<Hop>> = route.hops.iter().map(hop).collect();
@@ -181,9 +181,9 @@ fn way_of(route: &ForwardingRoute) -> Way {
         Some(mut hops) if route.is_unicast() && !hops.is_empty() => {
             // The order says nothing, and is another one each time that a daemon tells the kernel.
             hops.sort_unstable();
-            Way::Hops(hops)
+            Disposition::Hops(hops)
         }
-        _ => Way::Stack,
+        _ => Disposition::Stack,
     }
 }
 
@@ -222,10 +222,10 @@ mod tests {
         let mut fib = Fib::default();
         assert!(fib.add(route("10.0.0.0/8", &[("10.1.0.1", 2)], 20), false));
         assert!(fib.add(route("10.0.0.0/8", &[("10.1.0.2", 3)], 10), false));
-        let Some(Way::Hops(hops)) = fib.way(at("10.0.0.0/8")) else { panic!() };
+        let Some(Disposition::Hops(hops)) = fib.way(at("10.0.0.0/8")) else { panic!() };
         assert_eq!(hops[0].link, 3);
         assert!(fib.remove(&route("10.0.0.0/8", &[("10.1.0.2", 3)], 10)));
-        let Some(Way::Hops(hops)) = fib.way(at("10.0.0.0/8")) else { panic!() };
+        let Some(Disposition::Hops(hops)) = fib.way(at("10.0.0.0/8")) else { panic!() };
         assert_eq!(hops[0].link, 2);
     }
 
@@ -256,10 +256,10 @@ mod tests {
         let mut fib = Fib::default();
         fib.add(route("10.1.0.0/24", &[("", 2)], 0), false);
         fib.add(route("10.0.0.0/8", &[("10.1.0.9", 2)], 0), false);
-        assert_eq!(fib.way(at("10.1.0.0/24")), Some(Way::Stack));
+        assert_eq!(fib.way(at("10.1.0.0/24")), Some(Disposition::Stack));
         assert!(fib.note(neighbour(2, "10.1.0.5")));
         assert!(!fib.note(neighbour(2, "10.1.0.5")));
-        assert!(matches!(fib.way(at("10.1.0.5/32")), Some(Way::Hops(_))));
+        assert!(matches!(fib.way(at("10.1.0.5/32")), Some(Disposition::Hops(_))));
         // One that is not there by its address is none.
         assert!(fib.note(neighbour(2, "10.2.0.5")));
         assert_eq!(fib.way(at("10.2.0.5/32")), None);
@@ -278,10 +278,10 @@ mod tests {
         (local.table, local.kind) = (LOCAL_TABLE, 2);
         fib.add(local, false);
         let mine = Destination { local: true, to: "10.1.0.1/32".parse().unwrap() };
-        assert_eq!(fib.way(mine), Some(Way::Stack));
+        assert_eq!(fib.way(mine), Some(Disposition::Stack));
         let mut none = route("192.0.2.0/24", &[("", 0)], 0);
         none.kind = 6;
         fib.add(none, false);
-        assert_eq!(fib.way(at("192.0.2.0/24")), Some(Way::Stack));
+        assert_eq!(fib.way(at("192.0.2.0/24")), Some(Disposition::Stack));
     }
 }

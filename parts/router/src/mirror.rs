@@ -21,7 +21,7 @@ use netloom_openflow::multipart::{Reply, Request};
 use netloom_openflow::{Field, Instruction, Match, Message, Version};
 
 use crate::daemons;
-use crate::fib::{self, Destination, Fib, Hop, Way};
+use crate::fib::{self, Destination, Disposition, Fib, Hop};
 use crate::rules::{self, HOPS, V4, V6};
 use crate::{Error, Interface, Result, Spec};
 
@@ -350,8 +350,8 @@ impl Mirror {
                 Decision::Later
             }
             None => Decision::Now(None),
-            Some(Way::Stack) => Decision::Now(Some(Entry::Stack)),
-            Some(Way::Hops(hops)) => {
+            Some(Disposition::Stack) => Decision::Now(Some(Entry::Stack)),
+            Some(Disposition::Hops(hops)) => {
                 let unknown = |hop: &&Hop| self.fib.mac(hop.link, hop.address).is_none();
                 let missing: Vec<Hop> = hops.iter().filter(unknown).copied().collect();
                 wanted.extend(&missing);

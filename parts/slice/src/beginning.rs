@@ -12,7 +12,7 @@ use netloom_openflow::{Message, Version, decode, encode};
 use netloom_slicing::{Key, Out, Resuming, SliceId, VirtualSwitches, Work};
 
 use crate::application::{Policy, SwitchPolicy};
-use crate::greeting::{MOST_EARLY, Told};
+use crate::greeting::{MOST_EARLY, SwitchDescription};
 use crate::memory::Keeping;
 use crate::real::{Real, To};
 
@@ -36,17 +36,17 @@ impl Parked {
 }
 
 /// What a switch is begun with that cannot be gone on with.
-pub(crate) struct Anew {
+pub(crate) struct FreshStart {
     /// Why, if there was something to go on with.
     pub(crate) why: Option<String>,
-    pub(crate) told: Told,
+    pub(crate) told: SwitchDescription,
     pub(crate) keeping: Option<Keeping>,
 }
 
 /// A switch with which it goes on.
 pub(crate) struct Beginning {
     switch: SwitchPolicy,
-    pub(crate) told: Told,
+    pub(crate) told: SwitchDescription,
     places: BTreeMap<SliceId, usize>,
     keeping: Option<Keeping>,
     stage: Stage,
@@ -79,9 +79,9 @@ impl Beginning {
     /// If that cannot be.
     pub(crate) fn again(
         switch: &SwitchPolicy,
-        mut told: Told,
+        mut told: SwitchDescription,
         parked: Parked,
-    ) -> Result<Beginning, Box<Anew>> {
+    ) -> Result<Beginning, Box<FreshStart>> {
         let Parked { core, places, keeping, .. } = parked;
         let found = told.found.take().unwrap_or_else(|| Err("it was not asked".into()));
         let again = found.and_then(|found| {
@@ -93,7 +93,7 @@ impl Beginning {
                 let stage = Stage::Proving(Box::new(resuming));
                 Ok(Beginning { switch: switch.clone(), told, places, keeping, stage })
             }
-            Err(why) => Err(Box::new(Anew { why: Some(why), told, keeping })),
+            Err(why) => Err(Box::new(FreshStart { why: Some(why), told, keeping })),
         }
     }
 
@@ -104,10 +104,10 @@ impl Beginning {
     pub(crate) fn remembered(
         policy: &Policy,
         switch: &SwitchPolicy,
-        mut told: Told,
+        mut told: SwitchDescription,
         key: &Key,
         keeping: Keeping,
-    ) -> Result<Beginning, Box<Anew>> {
+    ) -> Result<Beginning, Box<FreshStart>> {
         let why = match resuming(policy, switch, &mut told, key, &keeping) {
             Ok(Some((resuming, places))) => {
                 let stage = Stage::Proving(Box::new(resuming));
@@ -117,11 +117,11 @@ impl Beginning {
             Ok(None) => None,
             Err(why) => Some(why),
         };
-        Err(Box::new(Anew { why, told, keeping: Some(keeping) }))
+        Err(Box::new(FreshStart { why, told, keeping: Some(keeping) }))
     }
 
     /// What a fresh start begins with.
-    pub(crate) fn over(self) -> (SwitchPolicy, Told, Option<Keeping>) {
+    pub(crate) fn over(self) -> (SwitchPolicy, SwitchDescription, Option<Keeping>) {
         (self.switch, self.told, self.keeping)
     }
 
@@ -261,7 +261,7 @@ type Remembered = Option<(Resuming, BTreeMap<SliceId, usize>)>;
 fn resuming(
     policy: &Policy,
     switch: &SwitchPolicy,
-    told: &mut Told,
+    told: &mut SwitchDescription,
     key: &Key,
     keeping: &Keeping,
 ) -> Result<Remembered, String> {
@@ -273,7 +273,7 @@ fn resuming(
     };
     let (slicing, places) = policy.slicing(switch, key, Some(&memory))?;
     let places = slicing.ids().zip(places).collect();
-    let Told { version, features, ports, .. } = told;
+    let SwitchDescription { version, features, ports, .. } = told;
     let slicing = Arc::new(slicing);
     let resuming = VirtualSwitches::resuming(slicing, *version, features, ports, memory, found);
     Ok(Some((resuming.map_err(|e| e.to_string())?, places)))

@@ -97,7 +97,12 @@ impl Server {
         Ok(())
     }
 
-    fn greet(&mut self, id: u64, heard: Heard<greeting::Told>, now: Time) -> Result<()> {
+    fn greet(
+        &mut self,
+        id: u64,
+        heard: Heard<greeting::SwitchDescription>,
+        now: Time,
+    ) -> Result<()> {
         match heard {
             Heard::Say(all) => self.post_all(id, all, now),
             Heard::Over(all, why) => {

@@ -55,7 +55,7 @@ pub(crate) enum Heard<T> {
 
 /// What a switch says of itself.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SwitchDescription {
     pub(crate) version: Version,
     pub(crate) features: Features,
     pub(crate) ports: Vec<Port>,
@@ -77,7 +77,7 @@ pub(crate) struct WithSwitch {
 /// A switch tells what it has.
 #[derive(Debug)]
 struct Looking {
-    told: Told,
+    told: SwitchDescription,
     found: Found,
     /// Its answers, as far as they came, by what was asked; none when it is answered.
     parts: [Option<Gather<Reply>>; 3],
@@ -120,7 +120,7 @@ impl WithSwitch {
     }
 
     /// Asks for what it has; it has told everything else.
-    pub(crate) fn look(&mut self, told: Told) -> Vec<Vec<u8>> {
+    pub(crate) fn look(&mut self, told: SwitchDescription) -> Vec<Vec<u8>> {
         let version = told.version;
         let v13 = version == Version::V13;
         let any = if v13 { Match::default() } else { Match::V10(Match::default().to_10().0) };
@@ -136,7 +136,7 @@ impl WithSwitch {
     }
 
     /// The switch sent a message.
-    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard<Told> {
+    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard<SwitchDescription> {
         if let Some(looking) = self.looking.take() {
             return match looking.hear(bytes) {
                 Ok(heard) => heard,
@@ -163,7 +163,9 @@ impl WithSwitch {
             Ok((header, Message::MultipartReply(part))) if header.xid == PORTS => {
                 match self.ports.reply(part, bytes.len(), MOST) {
                     Ok(Some(Reply::PortDesc(ports))) => match self.features.take() {
-                        Some(features) => Heard::Ready(Told::new(version, features, ports)),
+                        Some(features) => {
+                            Heard::Ready(SwitchDescription::new(version, features, ports))
+                        }
                         None => Heard::Say(vec![]),
                     },
                     Ok(_) => Heard::Say(vec![]),
@@ -180,24 +182,24 @@ impl WithSwitch {
         }
     }
 
-    fn told_features(&mut self, version: Version, features: Features) -> Heard<Told> {
+    fn told_features(&mut self, version: Version, features: Features) -> Heard<SwitchDescription> {
         if version == Version::V10 {
             let ports = features.ports.clone();
-            return Heard::Ready(Told::new(version, features, ports));
+            return Heard::Ready(SwitchDescription::new(version, features, ports));
         }
         self.features = Some(features);
         Heard::Say(vec![request(version, PORTS, Request::PortDesc)])
     }
 }
 
-impl Told {
-    fn new(version: Version, features: Features, ports: Vec<Port>) -> Told {
-        Told { version, features, ports, found: None, early: VecDeque::new() }
+impl SwitchDescription {
+    fn new(version: Version, features: Features, ports: Vec<Port>) -> SwitchDescription {
+        SwitchDescription { version, features, ports, found: None, early: VecDeque::new() }
     }
 }
 
 /// What follows, or that more is to come after something is said.
-type Looked = Result<Heard<Told>, (Box<Looking>, Vec<Vec<u8>>)>;
+type Looked = Result<Heard<SwitchDescription>, (Box<Looking>, Vec<Vec<u8>>)>;
 
 impl Looking {
     fn hear(mut self, bytes: &[u8]) -> Looked {
@@ -267,7 +269,7 @@ impl Looking {
         Ok(Heard::Ready(self.told))
     }
 
-    fn untold(mut self, why: String) -> Heard<Told> {
+    fn untold(mut self, why: String) -> Heard<SwitchDescription> {
         self.told.found = Some(Err(why));
         Heard::Ready(self.told)
     }

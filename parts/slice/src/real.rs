@@ -14,7 +14,7 @@ use netloom_openflow::{Message, Version, decode, encode};
 use netloom_slicing::{Key, Out, Resumed, SliceId, VirtualSwitches, Work};
 
 use crate::application::{Policy, SwitchPolicy};
-use crate::greeting::Told;
+use crate::greeting::SwitchDescription;
 use crate::memory::Keeping;
 use crate::window::Window;
 
@@ -87,13 +87,13 @@ impl Real {
     pub(crate) fn begin(
         policy: &Policy,
         switch: &SwitchPolicy,
-        told: &Told,
+        told: &SwitchDescription,
         key: &Key,
         now: Time,
         keeping: Option<Keeping>,
     ) -> Result<(Real, Vec<To>), String> {
         let (slicing, places) = policy.slicing(switch, key, None)?;
-        let Told { version, features, ports, .. } = told;
+        let SwitchDescription { version, features, ports, .. } = told;
         let begun = VirtualSwitches::new(Arc::new(slicing), *version, features, ports, now);
         let (mut core, out) = begun.map_err(|e| format!("switch {:?}: {e}", switch.name))?;
         core.note_changes();
@@ -114,7 +114,7 @@ impl Real {
     /// A switch with these virtual switches; `places` are those of its slices in the policy.
     pub(crate) fn of(
         switch: &SwitchPolicy,
-        told: &Told,
+        told: &SwitchDescription,
         core: VirtualSwitches,
         places: &BTreeMap<SliceId, usize>,
         keeping: Option<Keeping>,

@@ -24,7 +24,7 @@ use crate::error::SLICER;
 use crate::pace::Pace;
 use crate::real::Real;
 use crate::system::{self, SECOND, clock};
-use crate::turns::{Doer, Turns};
+use crate::turns::{Turns, WorkItem};
 use crate::wire::{Whose, Wire};
 use crate::{Error, Result};
 
@@ -139,7 +139,7 @@ pub(crate) struct Server {
     /// By place in the policy.
     pub(crate) turns: Vec<Turns>,
     /// By slice: what was done last. And the switch that was served last.
-    pub(crate) last: BTreeMap<usize, Doer>,
+    pub(crate) last: BTreeMap<usize, WorkItem>,
     pub(crate) last_switch: u64,
     /// What the slice that went last had had: those that begin to have something to do begin there.
     pub(crate) reached: Time,

@@ -11,7 +11,7 @@ use netloom_slicing::SliceId;
 use crate::Result;
 use crate::server::Server;
 use crate::system::{clock, cpu_ns};
-use crate::turns::{self, Doer};
+use crate::turns::{self, WorkItem};
 use crate::wire::Side;
 
 /// How long switches are served before slices have their turns, and slices before switches have.
@@ -33,7 +33,7 @@ const OF_SLICE: usize = 16;
 const AHEAD: usize = 64 * 1024;
 
 /// What slices have to do, by their place in the policy.
-type Doers = BTreeMap<usize, BTreeSet<Doer>>;
+type PendingWork = BTreeMap<usize, BTreeSet<WorkItem>>;
 
 impl Server {
     /// Notes that a connection has messages.
@@ -49,9 +49,9 @@ impl Server {
     }
 
     /// What a connection asked for.
-    fn job_of(&self, id: u64) -> Option<Doer> {
+    fn job_of(&self, id: u64) -> Option<WorkItem> {
         match self.wires.get(&id)?.side {
-            Side::Slice { switch, slice, .. } => Some(Doer::Job(switch, slice)),
+            Side::Slice { switch, slice, .. } => Some(WorkItem::Job(switch, slice)),
             _ => None,
         }
     }
@@ -84,14 +84,14 @@ impl Server {
             }
             let before = cpu_ns();
             let count = match doer {
-                Doer::Wire(id) => {
+                WorkItem::Wire(id) => {
                     let count = self.serve_slice(id, room.max(1), clock() + SLICE)?;
                     // It may have begun what takes long.
                     let own = all.entry(place).or_default();
                     own.extend(self.job_of(id));
                     count
                 }
-                Doer::Job(switch, slice) => {
+                WorkItem::Job(switch, slice) => {
                     self.proceed(switch, slice);
                     0
                 }
@@ -134,31 +134,31 @@ impl Server {
     }
 
     /// What slices have to do, by their place in the policy.
-    fn doers(&self) -> Doers {
-        let mut all = Doers::new();
+    fn doers(&self) -> PendingWork {
+        let mut all = PendingWork::new();
         for (switch, real) in self.reals.iter().filter(|(switch, _)| self.takes(**switch)) {
             for (slice, place) in real.unfinished() {
-                all.entry(place).or_default().insert(Doer::Job(*switch, slice));
+                all.entry(place).or_default().insert(WorkItem::Job(*switch, slice));
             }
         }
         for id in &self.ready {
             if let Some(place) = self.place_of(*id) {
-                all.entry(place).or_default().insert(Doer::Wire(*id));
+                all.entry(place).or_default().insert(WorkItem::Wire(*id));
             }
         }
         all
     }
 
     /// Whether it is not held up by a switch or a connection.
-    fn may(&self, doer: Doer) -> bool {
+    fn may(&self, doer: WorkItem) -> bool {
         let is_open = |id: u64| self.wires.get(&id).is_none_or(|wire| !wire.channel.is_paused());
         match doer {
-            Doer::Job(switch, slice) => {
+            WorkItem::Job(switch, slice) => {
                 let asked = self.reals.get(&switch).and_then(|real| real.unfinished_of(slice));
                 // An answer is not made while the last one waits to be taken.
                 asked.is_some_and(|asked| asked.is_none_or(is_open)) && self.takes(switch)
             }
-            Doer::Wire(id) => {
+            WorkItem::Wire(id) => {
                 let side = self.wires.get(&id).map(|wire| &wire.side);
                 let Some(Side::Slice { switch, slice, .. }) = side else { return false };
                 // What a switch does not take, or has not answered yet, is not asked for.
@@ -171,7 +171,7 @@ impl Server {
     }
 
     /// Which slice goes next of these, and what it does; notes when one that is held may go on. Held slices are left out.
-    fn next_slice(&mut self, all: &mut Doers) -> Option<(usize, Doer)> {
+    fn next_slice(&mut self, all: &mut PendingWork) -> Option<(usize, WorkItem)> {
         let now = clock();
         let mut held = vec![];
         for place in all.keys() {

@@ -5,8 +5,8 @@ use netloom_slicing::SliceId;
 
 use crate::Result;
 use crate::application::SwitchPolicy;
-use crate::beginning::{Anew, Beginning, Parked, Progress};
-use crate::greeting::Told;
+use crate::beginning::{Beginning, FreshStart, Parked, Progress};
+use crate::greeting::SwitchDescription;
 use crate::memory::{self, Keeping};
 use crate::real::{Real, Service, To};
 use crate::server::{Arrives, Server};
@@ -19,7 +19,12 @@ const MOST_SWITCHES: usize = 256;
 
 impl Server {
     /// A switch has said who it is.
-    pub(crate) fn welcome_switch(&mut self, id: u64, told: Told, now: Time) -> Result<()> {
+    pub(crate) fn welcome_switch(
+        &mut self,
+        id: u64,
+        told: SwitchDescription,
+        now: Time,
+    ) -> Result<()> {
         let datapath = told.features.datapath_id;
         let wrong = |why: &str| format!("switch {datapath:#018x}: {why}");
         let known = self.application.policy.switch(datapath).cloned();
@@ -56,7 +61,7 @@ impl Server {
                 let policy = &self.application.policy;
                 Beginning::remembered(policy, &known, told, &self.secret, keeping)
             }
-            (None, keeping) => Err(Box::new(Anew { why: None, told, keeping })),
+            (None, keeping) => Err(Box::new(FreshStart { why: None, told, keeping })),
         };
         match begun {
             Ok(beginning) => {
@@ -68,7 +73,7 @@ impl Server {
                 Ok(())
             }
             Err(anew) => {
-                let Anew { why, told, keeping } = *anew;
+                let FreshStart { why, told, keeping } = *anew;
                 if let Some(why) = why {
                     memory::distrusted(&known, &why);
                 }
@@ -82,7 +87,7 @@ impl Server {
         &mut self,
         id: u64,
         known: &SwitchPolicy,
-        told: &Told,
+        told: &SwitchDescription,
         keeping: Option<Keeping>,
         now: Time,
     ) -> Result<()> {

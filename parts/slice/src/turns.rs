@@ -16,7 +16,7 @@ const HELD: i128 = SECOND / 10;
 
 /// What a slice does: it says something, or goes on with what it asked for of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doer {
+pub(crate) enum WorkItem {
     /// By this connection.
     Wire(u64),
     /// As this slice of the switch with this connection.

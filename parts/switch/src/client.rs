@@ -39,7 +39,7 @@ pub(crate) enum Role {
 
 /// A queued message.
 #[derive(Debug)]
-struct Letter {
+struct QueuedMessage {
     message: Message<'static>,
     with: Vec<Rc<OwnedFd>>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Client {
     pub(crate) channel: Channel,
     pub(crate) peer: Peer,
     pub(crate) role: Role,
-    letters: VecDeque<Letter>,
+    letters: VecDeque<QueuedMessage>,
     replies: VecDeque<Reply>,
     futile: u32,
     /// Whether epoll watches it for room to write.
@@ -94,7 +94,7 @@ impl Client {
         if self.letters.len() >= MOST_LETTERS {
             return Err(Gone);
         }
-        self.letters.push_back(Letter { message, with });
+        self.letters.push_back(QueuedMessage { message, with });
         Ok(())
     }
 

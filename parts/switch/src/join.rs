@@ -18,12 +18,12 @@ use rustix::process::Pid;
 
 use crate::application::Application;
 use crate::client::Role;
+use crate::notices::Hint;
 use crate::port::{Brought, Made, Open, Port, length, make};
 use crate::seats::{Refusal, Seat, Wish, seat};
 use crate::server::Server;
 use crate::state::Known;
 use crate::system::random;
-use crate::told::Hint;
 
 /// Most messages queued for a port, beyond its socket's buffer, while others may open edges to it: each
 /// unannounced edge holds two descriptors here.

@@ -13,10 +13,10 @@ use netloom_shm::ring::{Outgoing, Reader, Writer};
 use netloom_shm::wake::Bell;
 use netloom_sys::describe;
 
+use crate::notices::Notices;
 use crate::pace::{Pace, Reached};
 use crate::shares::Shares;
 use crate::system::{now, random};
-use crate::told::Told;
 
 /// Most bytes of an uplink: the backlog that a port can have the switch relay before it gets an edge.
 const MOST_UPLINK: u64 = (1 << 20) + 4096;
@@ -51,7 +51,7 @@ pub(crate) struct Port {
     /// How it has kept up with frames for many.
     pub(crate) pace: Option<Pace>,
     /// What it was told of stations.
-    pub(crate) told: Told,
+    pub(crate) told: Notices,
     /// What the switch had dropped of earlier ports with this number.
     pub(crate) dropped_before: u64,
     /// Whether its downlink has frames that are not published yet.
@@ -160,7 +160,7 @@ pub(crate) fn make(brought: Brought, own: &Inbox, downlink: usize) -> Result<Mad
         shares: Shares::new(downlink.size()),
         stalled: None,
         pace: None,
-        told: Told::new(Instant::now()),
+        told: Notices::new(Instant::now()),
         dropped_before: own.drops_of(brought.number.into()),
         bell: up.clone(),
         downlink,

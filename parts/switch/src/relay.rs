@@ -26,12 +26,12 @@ use netloom_sys::Failure;
 
 use crate::Result;
 use crate::error::SWITCH;
+use crate::notices::Hint;
 use crate::options::Options;
 use crate::port::{Held, Open, Port};
 use crate::publish;
 use crate::rules::Rules;
 use crate::system::random;
-use crate::told::Hint;
 use spread::{Frame, Patience};
 
 /// Bytes of frames taken from one uplink per turn. A frame that exceeds the turn is charged to the next one.

@@ -20,8 +20,8 @@ use crate::access::Gate;
 use crate::client::{Client, Gone, Role};
 use crate::edges::Edges;
 use crate::error::SWITCH;
-use crate::heard::{Heard, read};
 use crate::options::Options;
+use crate::received::{Received, read};
 use crate::relay::Hub;
 use crate::state::{State, StateFile};
 use crate::system::now;
@@ -285,7 +285,7 @@ impl Server {
             let waits = |c: &Client| c.has_unread() && matches!(c.role, Role::Manager(_));
             let Some(client) = self.clients.get_mut(&id).filter(|c| !waits(c)) else { break };
             let heard = read(client);
-            if matches!(heard, Heard::Nothing) || !self.hear(id, heard) {
+            if matches!(heard, Received::Nothing) || !self.hear(id, heard) {
                 break;
             }
         }
@@ -293,25 +293,25 @@ impl Server {
     }
 
     /// Handles a client's message; returns whether there may be more.
-    fn hear(&mut self, id: u64, heard: Heard) -> bool {
+    fn hear(&mut self, id: u64, heard: Received) -> bool {
         match (heard, self.port_of(id)) {
-            (Heard::Part, None) => {}
-            (Heard::Request { id: of, body }, None) => self.answer(id, of, &body),
-            (Heard::Join(application), None) => self.join(id, *application),
-            (Heard::Open { to, ring }, Some(from)) => self.open(from, to, ring),
-            (Heard::Close { number, direction }, Some(at)) => self.close(at, number, direction),
-            (Heard::Closed | Heard::Bye, _) => {
+            (Received::Part, None) => {}
+            (Received::Request { id: of, body }, None) => self.answer(id, of, &body),
+            (Received::Join(application), None) => self.join(id, *application),
+            (Received::Open { to, ring }, Some(from)) => self.open(from, to, ring),
+            (Received::Close { number, direction }, Some(at)) => self.close(at, number, direction),
+            (Received::Closed | Received::Bye, _) => {
                 self.dismiss(id);
                 return false;
             }
-            (Heard::Nothing, _) => return false,
-            (Heard::Wrong(text), _) => {
+            (Received::Nothing, _) => return false,
+            (Received::Wrong(text), _) => {
                 self.refuse(id, Reason::Protocol, 0, &text);
                 self.expel(id);
                 return false;
             }
-            (Heard::Join(_) | Heard::Request { .. } | Heard::Part, Some(_))
-            | (Heard::Open { .. } | Heard::Close { .. }, None) => {
+            (Received::Join(_) | Received::Request { .. } | Received::Part, Some(_))
+            | (Received::Open { .. } | Received::Close { .. }, None) => {
                 self.refuse(id, Reason::Protocol, 0, "not now");
                 self.expel(id);
                 return false;

@@ -27,7 +27,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(
 
 /// What an answer will be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum ReplyTopic {
     Start(u32),
     Status(u32),
     Nothing,
@@ -52,7 +52,7 @@ enum Phase {
     /// It runs: its number in the guest, when to ask, and the pause after that.
     Runs { pid: i64, ask: Instant, pause: Duration },
     /// It was asked for.
-    Asked { pid: i64, pause: Duration },
+    ReplyTopic { pid: i64, pause: Duration },
 }
 
 /// The conversation with an agent.
@@ -63,7 +63,7 @@ pub(crate) struct Agent {
     sync: Option<u64>,
     syncs: u64,
     listens: bool,
-    waits: VecDeque<Asked>,
+    waits: VecDeque<ReplyTopic>,
     programs: BTreeMap<u32, Program>,
     said: Vec<u8>,
 }
@@ -127,7 +127,7 @@ impl Agent {
             Phase::Gathers => drop(self.programs.remove(&session)),
             // Its number in the guest is not known yet: `started` ends it.
             Phase::Starts => {}
-            Phase::Runs { pid, .. } | Phase::Asked { pid, .. } => self.end(session, pid),
+            Phase::Runs { pid, .. } | Phase::ReplyTopic { pid, .. } => self.end(session, pid),
         }
     }
 
@@ -160,13 +160,13 @@ impl Agent {
             if let Phase::Runs { pid, ask, pause } = program.phase
                 && ask <= now
             {
-                program.phase = Phase::Asked { pid, pause };
+                program.phase = Phase::ReplyTopic { pid, pause };
                 due.push((*session, pid));
             }
         }
         for (session, pid) in due {
             self.say("guest-exec-status", &json!({"pid": pid}));
-            self.waits.push_back(Asked::Status(session));
+            self.waits.push_back(ReplyTopic::Status(session));
         }
     }
 
@@ -202,9 +202,9 @@ impl Agent {
             None => Ok(&value["return"]),
         };
         match self.waits.pop_front() {
-            Some(Asked::Start(session)) => self.started(session, returned, now, told),
-            Some(Asked::Status(session)) => self.looked(session, returned, now, told),
-            Some(Asked::Nothing) | None => {}
+            Some(ReplyTopic::Start(session)) => self.started(session, returned, now, told),
+            Some(ReplyTopic::Status(session)) => self.looked(session, returned, now, told),
+            Some(ReplyTopic::Nothing) | None => {}
         }
     }
 
@@ -239,7 +239,7 @@ impl Agent {
             Err(words) => return self.fail(session, &words, told),
         };
         if status["exited"] != true {
-            if let Phase::Asked { pid, pause } = program.phase {
+            if let Phase::ReplyTopic { pid, pause } = program.phase {
                 let pause = (pause * 2).min(PAUSES[1]);
                 program.phase = Phase::Runs { pid, ask: now + pause, pause };
             }
@@ -272,7 +272,7 @@ impl Agent {
             arguments["input-data"] = BASE64.encode(std::mem::take(&mut program.input)).into();
         }
         self.say("guest-exec", &arguments);
-        self.waits.push_back(Asked::Start(session));
+        self.waits.push_back(ReplyTopic::Start(session));
     }
 
     /// Ends a program for which nobody waits.
@@ -280,7 +280,7 @@ impl Agent {
         self.programs.remove(&session);
         // The agent has no command that ends a program.
         self.say("guest-exec", &json!({"path": "kill", "arg": [pid.to_string()]}));
-        self.waits.push_back(Asked::Nothing);
+        self.waits.push_back(ReplyTopic::Nothing);
     }
 
     fn fail(&mut self, session: u32, words: &str, told: &mut Vec<Frame>) {

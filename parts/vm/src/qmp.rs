@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// What QEMU says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum QmpMessage {
     /// A command with this id was done and returned this, or was refused with these words.
     Answer(u64, Result<Value, String>),
     /// The job of this name has ended, well or not.
@@ -24,12 +24,12 @@ const MOST: usize = 1 << 20;
 
 /// One side of the conversation.
 #[derive(Debug, Default)]
-pub(crate) struct Talk {
+pub(crate) struct Conversation {
     held: Vec<u8>,
     last: u64,
 }
 
-impl Talk {
+impl Conversation {
     /// The line for a command, with its id. Before the first, QEMU wants to be told that we understand it.
     pub(crate) fn command(&mut self, name: &str) -> (u64, Vec<u8>) {
         self.command_with(name, &json!({}))
@@ -51,7 +51,7 @@ impl Talk {
     }
 
     /// Takes bytes; returns what whole lines say. An endless line is dropped.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Vec<Heard> {
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Vec<QmpMessage> {
         self.held.extend_from_slice(bytes);
         let mut heard = Vec::new();
         while let Some(end) = self.held.iter().position(|byte| *byte == b'\n') {
@@ -65,19 +65,19 @@ impl Talk {
     }
 }
 
-fn understand(line: &[u8]) -> Option<Heard> {
+fn understand(line: &[u8]) -> Option<QmpMessage> {
     let value: Value = serde_json::from_slice(line).ok()?;
     let Some(id) = value.get("id").and_then(Value::as_u64) else {
-        let agent = agent_port(&value).map(Heard::Agent);
-        let ended = ended_job(&value).map(Heard::JobEnded);
-        let reset = is_reset(&value).then_some(Heard::Reset);
-        return Some(agent.or(ended).or(reset).unwrap_or(Heard::Event));
+        let agent = agent_port(&value).map(QmpMessage::Agent);
+        let ended = ended_job(&value).map(QmpMessage::JobEnded);
+        let reset = is_reset(&value).then_some(QmpMessage::Reset);
+        return Some(agent.or(ended).or(reset).unwrap_or(QmpMessage::Event));
     };
     let error = value
         .get("error")
         .map(|error| error.get("desc").and_then(Value::as_str).unwrap_or("refused").to_owned());
     let returned = value.get("return").cloned().unwrap_or_default();
-    Some(Heard::Answer(id, error.map_or(Ok(returned), Err)))
+    Some(QmpMessage::Answer(id, error.map_or(Ok(returned), Err)))
 }
 
 /// Whether the agent's port is open now, if this event says so.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_first_command_follows_the_handshake() {
-        let mut talk = Talk::default();
+        let mut talk = Conversation::default();
         let (id, bytes) = talk.command("stop");
         assert_eq!(id, 1);
         assert_eq!(String::from_utf8(bytes).unwrap().lines().count(), 2);
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn a_job_s_end_and_error_are_told() {
-        let mut talk = Talk::default();
+        let mut talk = Conversation::default();
         let running =
             b"{\"event\":\"JOB_STATUS_CHANGE\",\"data\":{\"status\":\"running\",\"id\":\"a\"}}\n";
-        assert_eq!(talk.take(running), [Heard::Event]);
+        assert_eq!(talk.take(running), [QmpMessage::Event]);
         let ended =
             b"{\"event\":\"JOB_STATUS_CHANGE\",\"data\":{\"status\":\"concluded\",\"id\":\"a\"}}\n";
-        assert_eq!(talk.take(ended), [Heard::JobEnded("a".to_owned())]);
+        assert_eq!(talk.take(ended), [QmpMessage::JobEnded("a".to_owned())]);
         let jobs = json!([{"id": "b"}, {"id": "a", "error": "no"}]);
         assert_eq!(job_error(&jobs, "a").as_deref(), Some("no"));
         assert_eq!(job_error(&jobs, "b"), None);
@@ -154,32 +154,32 @@ mod tests {
 
     #[test]
     fn the_agent_s_port_is_told_from_others() {
-        let mut talk = Talk::default();
+        let mut talk = Conversation::default();
         let event = |id: &str| {
             let data = json!({"id": id, "open": true});
             format!("{}\n", json!({"event": "VSERPORT_CHANGE", "data": data}))
         };
-        assert_eq!(talk.take(event("agent").as_bytes()), [Heard::Agent(true)]);
-        assert_eq!(talk.take(event("other").as_bytes()), [Heard::Event]);
+        assert_eq!(talk.take(event("agent").as_bytes()), [QmpMessage::Agent(true)]);
+        assert_eq!(talk.take(event("other").as_bytes()), [QmpMessage::Event]);
     }
 
     #[test]
     fn a_reset_is_told_from_a_guest_that_powers_off() {
-        let mut talk = Talk::default();
+        let mut talk = Conversation::default();
         let event = |reason: &str| {
             let data = json!({"guest": true, "reason": reason});
             format!("{}\n", json!({"event": "SHUTDOWN", "data": data}))
         };
-        assert_eq!(talk.take(event("guest-reset").as_bytes()), [Heard::Reset]);
-        assert_eq!(talk.take(event("guest-shutdown").as_bytes()), [Heard::Event]);
+        assert_eq!(talk.take(event("guest-reset").as_bytes()), [QmpMessage::Reset]);
+        assert_eq!(talk.take(event("guest-shutdown").as_bytes()), [QmpMessage::Event]);
     }
 
     #[test]
     fn answers_are_told_from_events() {
-        let mut talk = Talk::default();
-        assert_eq!(talk.take(b"{\"QMP\":{}}\n{\"retu"), [Heard::Event]);
-        assert_eq!(talk.take(b"rn\":{},\"id\":3}\n"), [Heard::Answer(3, Ok(json!({})))]);
+        let mut talk = Conversation::default();
+        assert_eq!(talk.take(b"{\"QMP\":{}}\n{\"retu"), [QmpMessage::Event]);
+        assert_eq!(talk.take(b"rn\":{},\"id\":3}\n"), [QmpMessage::Answer(3, Ok(json!({})))]);
         let refused = b"{\"id\":4,\"error\":{\"class\":\"X\",\"desc\":\"no\"}}\nrubbish\n";
-        assert_eq!(talk.take(refused), [Heard::Answer(4, Err("no".to_owned()))]);
+        assert_eq!(talk.take(refused), [QmpMessage::Answer(4, Err("no".to_owned()))]);
     }
 }

@@ -40,7 +40,7 @@ enum Peer {
     /// The agent of a guest with the node's files; whether it has spoken, and what its line may hold.
     Agent { stream: Stream, listens: bool, line: Window },
     /// QEMU.
-    Qmp(qmp::Talk),
+    Qmp(qmp::Conversation),
     /// Nobody: User-mode Linux with an initial RAM disk.
     Nobody,
 }
@@ -223,11 +223,11 @@ impl Machine {
             Peer::Qmp(talk) => {
                 for heard in talk.take(bytes) {
                     match heard {
-                        qmp::Heard::Answer(id, answer) => self.answer_control(id, answer),
-                        qmp::Heard::JobEnded(name) => self.job_ended(&name),
-                        qmp::Heard::Agent(open) => self.agent_port(open),
-                        qmp::Heard::Reset => self.has_reset = true,
-                        qmp::Heard::Event => {}
+                        qmp::QmpMessage::Answer(id, answer) => self.answer_control(id, answer),
+                        qmp::QmpMessage::JobEnded(name) => self.job_ended(&name),
+                        qmp::QmpMessage::Agent(open) => self.agent_port(open),
+                        qmp::QmpMessage::Reset => self.has_reset = true,
+                        qmp::QmpMessage::Event => {}
                     }
                 }
             }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// What went wrong while nodes became ready, without keeping them from it: node, program, cause, and its last lines.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReadinessNotes {
     /// Programs that ended with an error before all nodes were ready.
     pub(crate) troubles: Vec<String>,
     /// Commands of `exec` that failed and may.
@@ -26,11 +26,11 @@ pub(crate) struct Told {
 }
 
 /// A node that was asked to start its programs, or to do its commands of `exec`.
-struct Asked<'a> {
+struct StartingNode<'a> {
     node: &'a str,
     connection: Connection,
     failures: Vec<Error>,
-    told: Told,
+    told: ReadinessNotes,
 }
 
 /// Starts the programs of the nodes in these slots, which are whole now, and does their commands of `exec` once all are ready.
@@ -42,12 +42,12 @@ pub(crate) fn start(
     plan: &Plan,
     slots: &[Slot],
     progress: &dyn Fn(&str, usize, usize),
-) -> Result<Told> {
+) -> Result<ReadinessNotes> {
     folder.forget_half_made()?;
     let of_slots = |has: fn(&PlannedNode) -> bool| -> Vec<&PlannedNode> {
         slots.iter().filter_map(|slot| plan.node_at(*slot)).filter(|node| has(node)).collect()
     };
-    let Told { mut troubles, .. } =
+    let ReadinessNotes { mut troubles, .. } =
         ask_all(folder, &of_slots(has_work), &Request::Start, &|done, total| {
             progress("programs", done, total);
         })?;
@@ -56,7 +56,7 @@ pub(crate) fn start(
     let told =
         ask_all(folder, &after, &Request::Exec, &|done, total| progress("exec", done, total))?;
     troubles.extend(told.troubles);
-    Ok(Told { troubles, notes: told.notes })
+    Ok(ReadinessNotes { troubles, notes: told.notes })
 }
 
 /// Sends a request to the inits of these nodes, and waits until each has done it.
@@ -65,7 +65,7 @@ fn ask_all(
     nodes: &[&PlannedNode],
     request: &Request,
     progress: &dyn Fn(usize, usize),
-) -> Result<Told> {
+) -> Result<ReadinessNotes> {
     let ask = |node: &'_ netloom_model::plan::PlannedNode| -> Result<Connection> {
         let path = folder.sockets().join(socket_name(node.id.get()));
         let connection = Connection::open(&node.name, &path)?.ok_or_else(|| ended(&node.name))?;
@@ -75,8 +75,8 @@ fn ask_all(
     let mut asked = Vec::new();
     for node in nodes {
         let connection = ask(node)?;
-        let (failures, told) = (vec![], Told::default());
-        asked.push(Asked { node: &node.name, connection, failures, told });
+        let (failures, told) = (vec![], ReadinessNotes::default());
+        asked.push(StartingNode { node: &node.name, connection, failures, told });
     }
     heard(asked, progress)
 }
@@ -85,15 +85,18 @@ fn ask_all(
 ///
 /// # Errors
 /// As [`start`].
-pub(crate) fn hear(asked: Vec<(&str, Connection)>) -> Result<Told> {
+pub(crate) fn hear(asked: Vec<(&str, Connection)>) -> Result<ReadinessNotes> {
     let one = |(node, connection)| {
-        let (failures, told) = (vec![], Told::default());
-        Asked { node, connection, failures, told }
+        let (failures, told) = (vec![], ReadinessNotes::default());
+        StartingNode { node, connection, failures, told }
     };
     heard(asked.into_iter().map(one).collect(), &|_, _| {})
 }
 
-fn heard(mut asked: Vec<Asked<'_>>, progress: &dyn Fn(usize, usize)) -> Result<Told> {
+fn heard(
+    mut asked: Vec<StartingNode<'_>>,
+    progress: &dyn Fn(usize, usize),
+) -> Result<ReadinessNotes> {
     let total = asked.len();
     for (done, one) in asked.iter_mut().enumerate() {
         progress(done, total);
@@ -103,7 +106,7 @@ fn heard(mut asked: Vec<Asked<'_>>, progress: &dyn Fn(usize, usize)) -> Result<T
     for one in &mut asked {
         one.hear_rest()?;
     }
-    let (mut failures, mut all) = (Vec::new(), Told::default());
+    let (mut failures, mut all) = (Vec::new(), ReadinessNotes::default());
     for one in asked {
         failures.extend(one.failures);
         all.troubles.extend(one.told.troubles);
@@ -113,7 +116,7 @@ fn heard(mut asked: Vec<Asked<'_>>, progress: &dyn Fn(usize, usize)) -> Result<T
     Ok(all)
 }
 
-impl Asked<'_> {
+impl StartingNode<'_> {
     /// Reads replies until the node is ready or cannot become ready.
     fn hear_whole(&mut self) -> Result<()> {
         loop {

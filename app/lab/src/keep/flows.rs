@@ -6,7 +6,7 @@
 //! finds it. A namespace is taken back as soon as its node ends, which the process would keep alive otherwise.
 
 pub(crate) mod agent;
-mod told;
+mod desired_state;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -21,9 +21,9 @@ use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedSwitch, Slot};
 use netloom_model::slices::Slice;
 
 use self::agent::Agent;
-pub use self::told::OUTSIDE;
-use self::told::Wanted;
-pub(crate) use self::told::{plane_ports, tls};
+pub use self::desired_state::OUTSIDE;
+use self::desired_state::Wanted;
+pub(crate) use self::desired_state::{plane_ports, tls};
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::role::Pause;
 use crate::store::state::{Folder, State};
@@ -100,7 +100,8 @@ impl Flows {
         };
         let shown = found.as_ref().ok();
         let controller = |of: &Controller| {
-            let told = shown.and_then(|s| s.controllers.iter().find(|told| told::is_of(of, told)));
+            let told = shown
+                .and_then(|s| s.controllers.iter().find(|told| desired_state::is_of(of, told)));
             let connected = told.is_some_and(|told| told.state == ControllerState::Connected);
             let reason = told.and_then(|told| told.reason.clone()).filter(|_| !connected);
             OpenflowController { controller: of.to_string(), connected, reason }
@@ -170,16 +171,16 @@ impl Keeper for Flows {
             inner.end_all();
         }
         let started = inner.start_missing(context)?;
-        for wanted in told::all(plan).filter(|wanted| !started.contains(&wanted.name())) {
+        for wanted in desired_state::all(plan).filter(|wanted| !started.contains(&wanted.name())) {
             let Some(agent) = inner.agents.get_mut(&wanted.name()) else { continue };
             let links = fresh.links.iter().map(|at| &plan.links[*at]);
             match wanted {
                 Wanted::Switch(slot, switch, _) => {
                     agent.name_spaces(context, switch, |node, _| fresh.slots.contains(&node))?;
-                    agent.add_ports(told::ports(plan, slot, links))?;
+                    agent.add_ports(desired_state::ports(plan, slot, links))?;
                 }
                 Wanted::Plane(slot, _) => {
-                    let ports = told::ports_of_plane(plan, slot, links);
+                    let ports = desired_state::ports_of_plane(plan, slot, links);
                     let new = ports.flat_map(|ports| made_anew(plan, fresh.slots, slot, ports));
                     agent.add_ports(new)?;
                 }
@@ -195,7 +196,7 @@ impl Keeper for Flows {
             agent::journal(&e);
             vec![]
         });
-        for wanted in told::all(&context.state.plan) {
+        for wanted in desired_state::all(&context.state.plan) {
             if let Some(agent) = inner.agents.get_mut(&wanted.name())
                 && !started.contains(&wanted.name())
                 && let Err(e) = agent.tell_again(context, &wanted)
@@ -214,7 +215,9 @@ impl Keeper for Flows {
                 && let Some(agent) = inner.agents.get_mut(&router.plane_name())
                 && let Some(interface) = router.interfaces.get(*interface)
             {
-                told::plane_ports(interface).into_iter().for_each(|port| agent.remove_port(port));
+                desired_state::plane_ports(interface)
+                    .into_iter()
+                    .for_each(|port| agent.remove_port(port));
             }
             let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
             let name = state.plan.switch_at(*switch).map(|switch| &switch.name);
@@ -247,7 +250,8 @@ impl Keeper for Flows {
 
     fn is_whole(&self, state: &State) -> bool {
         let inner = self.inner();
-        told::all(&state.plan).all(|w| inner.agents.get(&w.name()).is_some_and(Agent::lives))
+        desired_state::all(&state.plan)
+            .all(|w| inner.agents.get(&w.name()).is_some_and(Agent::lives))
     }
 
     fn end(&self, folder: &Folder) {
@@ -265,7 +269,7 @@ impl Inner {
     /// everything.
     fn start_missing(&mut self, context: &Context<'_>) -> Result<Vec<String>> {
         let mut started = Vec::new();
-        for wanted in told::all(&context.state.plan) {
+        for wanted in desired_state::all(&context.state.plan) {
             let name = wanted.name();
             if self.agents.get(&name).is_some_and(Agent::lives) {
                 continue;
@@ -285,7 +289,7 @@ impl Inner {
     }
 
     fn has_all(&self, state: &State) -> bool {
-        told::all(&state.plan).all(|wanted| self.agents.contains_key(&wanted.name()))
+        desired_state::all(&state.plan).all(|wanted| self.agents.contains_key(&wanted.name()))
     }
 
     /// Forgets processes that have ended; returns the shortest life among them.

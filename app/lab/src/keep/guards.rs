@@ -16,7 +16,7 @@ mod doors;
 mod follow;
 mod following;
 mod points;
-mod told;
+mod report;
 mod waste;
 
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ impl Guards {
         for space in spaces {
             let read = inner.shields.get(&space).and_then(|s| s.read(number(node)).ok());
             if let Some(totals) = read {
-                told::add(&mut view, state, slot, Some(space), &totals);
+                report::add(&mut view, state, slot, Some(space), &totals);
             }
         }
         Some(view)

@@ -11,7 +11,7 @@ use netloom_model::published::Transport;
 use netloom_publish::{Port, Protocol, Spec};
 
 use crate::build::keeper::Context;
-use crate::keep::of_nodes::{Kind, OfNodes};
+use crate::keep::per_node::{Kind, PerNode};
 use crate::stage::attach;
 use crate::stage::inits::Init;
 use crate::stage::role::{self, Process, Role};
@@ -19,7 +19,7 @@ use crate::store::state::Folder;
 use crate::{Error, Result};
 
 /// The processes of a lab.
-pub(crate) type Ports = OfNodes<Publishing>;
+pub(crate) type Ports = PerNode<Publishing>;
 
 /// That of a node.
 pub(crate) struct Publishing;

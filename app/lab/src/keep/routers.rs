@@ -13,7 +13,7 @@ use netloom_router::{Followed, Interface, Ospf, Spec};
 
 use crate::build::keeper::Context;
 use crate::keep::flows::plane_ports;
-use crate::keep::of_nodes::{Kind, OfNodes};
+use crate::keep::per_node::{Kind, PerNode};
 use crate::stage::attach;
 use crate::stage::inits::Init;
 use crate::stage::role::{self, Process, Role};
@@ -21,7 +21,7 @@ use crate::store::state::Folder;
 use crate::{Error, Result};
 
 /// The processes of a lab.
-pub(crate) type Routers = OfNodes<Following>;
+pub(crate) type Routers = PerNode<Following>;
 
 /// That of a router.
 pub(crate) struct Following;

@@ -4,7 +4,7 @@
 //! when it ends; switches forward on meanwhile. Its configuration (slices, numbers of ports, namespaces of controllers)
 //! is sent again by the lab process that starts or finds it. A namespace is taken back as soon as its node ends.
 
-mod told;
+mod desired_state;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -101,7 +101,7 @@ pub(crate) fn on(shown: &Shown, plan: &Plan, switch: &str) -> Vec<OpenflowSlice>
         let said = shown.slices.iter().find(|said| said.name == slice.name);
         let said = said.and_then(|said| said.switches.iter().find(|on| on.switch == switch));
         let controller = |of: &Controller| {
-            let wanted = told::controller(of);
+            let wanted = desired_state::controller(of);
             let is = |one: &&ControllerShown| {
                 one.target == wanted.target.to_string() && one.namespace == wanted.namespace
             };
@@ -156,7 +156,7 @@ impl Slicer {
 
     /// Tells it the slices.
     fn tell(&self, plan: &Plan) -> Result<()> {
-        let policy = told::policy(plan);
+        let policy = desired_state::policy(plan);
         self.connect()?.set_policy(&policy).map_err(Error::of(SLICER, "tell it the slices"))
     }
 
@@ -168,9 +168,9 @@ impl Slicer {
     ) -> Result<()> {
         let plan = &context.state.plan;
         let used = self.used_spaces()?;
-        for node in told::nodes(plan) {
+        for node in desired_state::nodes(plan) {
             let Some(slot) = plan.node(node) else { continue };
-            let (id, name) = (plan.nodes[slot].id, told::space_of(node));
+            let (id, name) = (plan.nodes[slot].id, desired_state::space_of(node));
             let known = self.spaces.iter().any(|space| space.node == id);
             let Some((space, init)) = space(context.inits, id)? else {
                 self.drop_space(&name);

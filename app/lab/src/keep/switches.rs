@@ -33,7 +33,7 @@ use self::process::Plug;
 pub use self::rules::SwitchOptions;
 use self::rules::{options_text, set_rules};
 use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
-use crate::stage::role::{self, Astray, Pause, Process, Role};
+use crate::stage::role::{self, Pause, Process, Role, UnlistedProcess};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result};
 
@@ -455,7 +455,7 @@ fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
 /// Ends processes of a lab that neither a socket nor a lock leads to any longer, and removes what they serve outside of the
 /// lab's folder.
 pub(crate) fn end_astray(folder: &Folder) {
-    for Astray { role, words, process } in role::of_lab(folder) {
+    for UnlistedProcess { role, words, process } in role::of_lab(folder) {
         process.end();
         match (role, words.as_slice()) {
             (Role::Vde, [_, _, path, ..]) => netloom_switch::classic::clear(Path::new(path)),

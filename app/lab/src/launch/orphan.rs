@@ -14,7 +14,7 @@ use netloom_sys::{Failure, caps, describe, feature, namespace, population, proce
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 
-use crate::run::drift::{self, Differences, Inhabited, Left};
+use crate::run::drift::{self, Differences, Left, LivingInits};
 use crate::run::teardown;
 use crate::stage::inits::Init;
 use crate::stage::lab_process::{lab_process, spawner};
@@ -208,7 +208,7 @@ pub(crate) fn differences(folder: &Folder, state: &State) -> Result<Differences>
     let inits = teardown::find_inits(folder)?;
     let pid = |id: NodeId| inits.iter().find(|init| init.id == id).map(|init| init.pid);
     let nodes = state.plan.nodes.iter().map(|node| pid(node.id)).collect();
-    let inhabited = Inhabited { nodes, core: pid(NodeId::CORE) };
+    let inhabited = LivingInits { nodes, core: pid(NodeId::CORE) };
     let left = Left::read(folder)?;
     let (Some(init), false) = (inits.first(), caps::is_privileged()) else {
         // The process that continues the lab makes its doors again.

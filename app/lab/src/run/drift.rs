@@ -30,7 +30,7 @@ use crate::store::state::State;
 use crate::{Error, Result};
 
 /// The processes whose networks are read: living inits.
-pub(crate) struct Inhabited {
+pub(crate) struct LivingInits {
     /// Of nodes, by slot.
     pub(crate) nodes: Vec<Option<Pid>>,
     pub(crate) core: Option<Pid>,
@@ -154,7 +154,7 @@ impl Differences {
 ///
 /// # Errors
 /// A namespace cannot be read.
-pub(crate) fn find(state: &State, inhabited: &Inhabited, left: &Left) -> Result<Differences> {
+pub(crate) fn find(state: &State, inhabited: &LivingInits, left: &Left) -> Result<Differences> {
     let all: Vec<Slot> = state.plan.slots().collect();
     let nodes = in_parts(&all, |slot| node(state, inhabited, slot, left))?;
     Ok(gathered(state, core(state, inhabited.core)?, nodes))
@@ -186,7 +186,7 @@ pub(crate) struct OfNode {
 }
 
 /// Reads a node from inside its namespace. The calling thread ends afterwards.
-fn node(state: &State, inhabited: &Inhabited, slot: Slot, left: &Left) -> Result<OfNode> {
+fn node(state: &State, inhabited: &LivingInits, slot: Slot, left: &Left) -> Result<OfNode> {
     let planned = &state.plan.nodes[slot];
     let pid = inhabited.nodes.get(slot.get()).copied().flatten();
     let Some(pid) = pid.filter(|_| planned.kind.as_vm().is_none()) else {

@@ -14,7 +14,7 @@ use netloom_sys::{describe, sysctl};
 use crate::build::keeper::{Gone, Keeper};
 use crate::build::{configure, links};
 use crate::run::drift::of_node::{self, Difference};
-use crate::run::drift::{self, Differences, Inhabited, Left, Object, of_core, seen, slots_of};
+use crate::run::drift::{self, Differences, Left, LivingInits, Object, of_core, seen, slots_of};
 use crate::run::link_changes::delete_ends;
 use crate::run::running::{Phase, Running, Work};
 use crate::stage::inits::Init;
@@ -53,7 +53,7 @@ impl Running {
         let looked: Vec<NodeId> =
             plan.nodes.iter().zip(&nodes).filter_map(|(node, pid)| pid.map(|_| node.id)).collect();
         let Differences { mut changes, .. } =
-            drift::find(&state, &Inhabited { nodes, core: None }, &Left::default())?;
+            drift::find(&state, &LivingInits { nodes, core: None }, &Left::default())?;
         for id in looked {
             let left = changes.remove(&Object::Node(id)).unwrap_or_default();
             known.0.insert(id, left.into_iter().collect());
@@ -62,10 +62,10 @@ impl Running {
     }
 
     /// The living inits.
-    pub(crate) fn inhabited(&self, work: &Work, state: &State) -> Inhabited {
+    pub(crate) fn inhabited(&self, work: &Work, state: &State) -> LivingInits {
         let pid = |id| work.inits.get(&id).filter(|init: &&Init| init.lives()).map(|init| init.pid);
         let nodes = state.plan.nodes.iter().map(|node| pid(node.id)).collect();
-        Inhabited { nodes, core: pid(NodeId::CORE) }
+        LivingInits { nodes, core: pid(NodeId::CORE) }
     }
 
     /// What differs now.

@@ -29,7 +29,7 @@ use crate::run::probing::Probing;
 use crate::run::prospect::Looked;
 use crate::run::resolving::Resolving;
 use crate::run::revivals::Revivals;
-use crate::run::saved_settings::Luggage;
+use crate::run::saved_settings::SavedSettings;
 use crate::run::teardown;
 use crate::stage::attach;
 use crate::stage::inits::{Init, Inits};
@@ -114,7 +114,7 @@ pub(crate) struct Work {
 pub(crate) struct Kept {
     pub(crate) keepers: Keepers,
     pub(crate) probing: Probing,
-    pub(crate) luggage: Luggage,
+    pub(crate) luggage: SavedSettings,
     pub(crate) resolving: Resolving,
     pub(crate) scopes: Mutex<Scopes>,
     pub(crate) guests: Mutex<BTreeMap<NodeId, Guest>>,
@@ -147,7 +147,7 @@ impl Kept {
         Kept {
             keepers: Keepers::default(),
             probing: Probing::new(places),
-            luggage: Luggage::default(),
+            luggage: SavedSettings::default(),
             resolving: Resolving::new(spawner.pid()),
             scopes: Mutex::new(Scopes { serve, running, servers: BTreeMap::new() }),
             guests: Mutex::default(),

@@ -8,9 +8,9 @@ use netloom_netlink::Carried;
 
 /// Saved configuration of nodes' interfaces that were set down, by the link's id: routes that are not planned.
 #[derive(Default)]
-pub(crate) struct Luggage(Mutex<BTreeMap<LinkId, Carried>>);
+pub(crate) struct SavedSettings(Mutex<BTreeMap<LinkId, Carried>>);
 
-impl Luggage {
+impl SavedSettings {
     pub(crate) fn put(&self, link: LinkId, carried: Carried) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(link, carried);
     }

@@ -17,13 +17,13 @@ use crate::{Error, Result};
 const NAMED: usize = 5;
 
 /// The occupants of a node.
-pub(crate) struct Inhabitants {
+pub(crate) struct Occupants {
     processes: Vec<Process>,
     sockets: Vec<SocketInfo>,
 }
 
 /// The occupants of `node` beside its init.
-pub(crate) fn of(node: &str, init: &Init) -> Result<Inhabitants> {
+pub(crate) fn of(node: &str, init: &Init) -> Result<Occupants> {
     let object = format!("node {node:?}");
     let processes =
         population::of_init(init.pid).map_err(Error::of(&object, "list its processes"))?;
@@ -32,7 +32,7 @@ pub(crate) fn of(node: &str, init: &Init) -> Result<Inhabitants> {
         namespace::enter_network(space).map_err(Error::of(&object, "look into"))?;
         diag::sockets().map_err(Error::of(&object, "list its sockets"))
     })?;
-    Ok(Inhabitants { processes, sockets })
+    Ok(Occupants { processes, sockets })
 }
 
 /// The number of sockets of all kinds in the network namespace of an init.
@@ -55,7 +55,7 @@ pub(crate) fn pids(init: &Init, groups: &Groups, node: NodeId) -> Vec<i32> {
     std::iter::once(own).chain(found.into_iter().map(|p| p.pid)).collect()
 }
 
-impl Inhabitants {
+impl Occupants {
     /// The occupants in words; `None` if there are none.
     pub(crate) fn words(&self) -> Option<String> {
         let processes = self.processes.iter().map(|p| format!("{} ({})", p.name, p.pid));

@@ -201,7 +201,7 @@ impl Process {
 }
 
 /// A process in a role that no socket and no lock leads to, by its command line.
-pub(crate) struct Astray {
+pub(crate) struct UnlistedProcess {
     pub(crate) role: Role,
     /// What [`start`] was given.
     pub(crate) words: Vec<OsString>,
@@ -210,7 +210,7 @@ pub(crate) struct Astray {
 
 /// The processes in roles that were started for the lab of this folder, as the kernel shows them: of this user, of a role's
 /// name, with a path in the folder among their first words.
-pub(crate) fn of_lab(folder: &Folder) -> Vec<Astray> {
+pub(crate) fn of_lab(folder: &Folder) -> Vec<UnlistedProcess> {
     let (folder, user) = (folder.path(), rustix::process::geteuid().as_raw());
     let found = population::pids().into_iter().flatten().filter_map(|pid| {
         let pid = Pid::from_raw(pid)?;
@@ -225,7 +225,7 @@ pub(crate) fn of_lab(folder: &Folder) -> Vec<Astray> {
         let words: Vec<OsString> = words.skip(FIRST_WORD).collect();
         let is_of_lab = words.iter().take(2).any(|word| Path::new(word).starts_with(&folder));
         let process = Process { pidfd, since: Instant::now() };
-        (is_own && is_of_lab).then_some(Astray { role, words, process })
+        (is_own && is_of_lab).then_some(UnlistedProcess { role, words, process })
     });
     found.collect()
 }

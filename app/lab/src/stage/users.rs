@@ -8,7 +8,7 @@ use netloom_model::plan::PlannedNode;
 use netloom_model::users::Ids;
 use netloom_node::Users;
 use netloom_sys::subordinate::{self, Given};
-use netloom_sys::{Unsupported, pretence};
+use netloom_sys::{Unsupported, fake_chown};
 
 use crate::store::state::State;
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ pub(crate) fn check(plan: &Plan, user: bool) -> Result<()> {
         Given::find()?;
     }
     if plan.nodes.iter().any(|node| node.ids == Some(Ids::Fake)) {
-        pretence::supported()?;
+        fake_chown::supported()?;
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ pub(crate) fn check_node(state: &State, node: &PlannedNode) -> Result<()> {
                           whether a new one has more";
             Err(Error::Invalid { object, reason: reason.to_owned() })
         }
-        Some(Ids::Fake) => Ok(pretence::supported()?),
+        Some(Ids::Fake) => Ok(fake_chown::supported()?),
         _ => Ok(()),
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn of(state: &State, node: &PlannedNode) -> Ids {
         if !state.user || state.many_users {
             return Ids::Real;
         }
-        pretence::supported().map_or(Ids::One, |()| Ids::Fake)
+        fake_chown::supported().map_or(Ids::One, |()| Ids::Fake)
     };
     node.ids.unwrap_or_else(by_default)
 }

@@ -26,7 +26,7 @@ const DIFFERS: i32 = 4;
 
 /// `netloom apply --json`
 #[derive(Serialize)]
-struct Told<'a> {
+struct ApplyReport<'a> {
     lab: &'a str,
     up: bool,
     #[serde(flatten)]
@@ -102,7 +102,7 @@ fn bring_up(launch: Launch, plan: Plan, args: &Apply) -> Result<i32> {
 
 fn tell_absent(plan: &Plan, args: &Apply) -> Result<()> {
     if args.json {
-        let told = Told { lab: &plan.lab, up: false, applied: &Applied::default() };
+        let told = ApplyReport { lab: &plan.lab, up: false, applied: &Applied::default() };
         return output::print_json(&told);
     }
     let (nodes, links) = (plan.nodes.len(), plan.links.len());
@@ -111,7 +111,7 @@ fn tell_absent(plan: &Plan, args: &Apply) -> Result<()> {
 }
 
 fn tell_json(lab: &str, applied: &Applied) -> Result<()> {
-    output::print_json(&Told { lab, up: true, applied })
+    output::print_json(&ApplyReport { lab, up: true, applied })
 }
 
 /// The steps, before anything is done.

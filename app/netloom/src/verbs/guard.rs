@@ -2,9 +2,9 @@
 
 mod check;
 mod file;
+mod refusals;
 mod report;
 mod run;
-mod told;
 
 use anyhow::Result;
 

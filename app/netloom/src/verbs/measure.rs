@@ -3,10 +3,10 @@
 //!
 //! `netloom_session` does the work, in this process: this reads flags, and shows blocks and results.
 
-mod asked;
 mod both;
 mod interfaces;
 mod json;
+mod selection;
 mod show;
 
 use std::os::fd::OwnedFd;
@@ -77,8 +77,8 @@ fn request(args: &Measure, nodes: [&String; 2]) -> Request {
         only,
         one_way: args.one_way,
         marking: !args.no_marking,
-        flows: asked::flows(args),
-        method: asked::method(args),
+        flows: selection::flows(args),
+        method: selection::method(args),
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::mpsc::{self, Sender};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-use self::files::Asked;
+use self::files::TestedLab;
 use self::means::Means;
 pub(crate) use self::one::{lab, probe};
 use self::report::{Line, Report};
@@ -100,7 +100,7 @@ fn show(args: &Test, reports: &[Report]) -> Result<i32> {
 
 /// Labs that run, and those that wait.
 struct Schedule<'a> {
-    asked: &'a [Asked],
+    asked: &'a [TestedLab],
     args: &'a Test,
     events: Sender<Event>,
     means: Means,
@@ -124,7 +124,7 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    fn start_one(&self, lab: &Asked, at: usize) -> Result<Child> {
+    fn start_one(&self, lab: &TestedLab, at: usize) -> Result<Child> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("test-lab");
         if self.args.ignore_limits {

@@ -7,7 +7,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::feature::measure_supported;
 use netloom_ebpf::measure::{Clock, Marking};
 use netloom_marking::session::{Configuration, Program};
-use netloom_measure::{Session, Setup, Spot, Told};
+use netloom_measure::{ClosedBlock, Session, Setup, Spot};
 use netloom_model::lookup::target::{Point, Space, Target};
 
 use super::places::Places;
@@ -115,7 +115,7 @@ impl Running {
     /// An error of `work`, which ends it; [`Error::Ended`] without any block.
     pub fn each<E: From<Error>>(
         &self,
-        mut work: impl FnMut(&Told) -> Result<(), E>,
+        mut work: impl FnMut(&ClosedBlock) -> Result<(), E>,
     ) -> Result<Option<String>, E> {
         let are_gone = || self.spaces.are_gone();
         self.watch.each(are_gone, |event| match event {

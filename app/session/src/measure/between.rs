@@ -11,7 +11,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::feature::measure_supported;
 use netloom_ebpf::measure::{Clock, Marking};
 use netloom_marking::session::Configuration;
-use netloom_measure::{Session, Setup, Spot, State, Told, flows_that_fit};
+use netloom_measure::{ClosedBlock, Session, Setup, Spot, State, flows_that_fit};
 
 use super::book::{Blocks, Book};
 use super::flows::{self, Flow, FlowPorts, Flows, MOST_FLOWS, Method, Packets, REST};
@@ -219,7 +219,7 @@ pub struct Measurement<'p> {
 #[derive(Clone, Copy)]
 pub struct Closed<'m> {
     /// What all points counted.
-    pub told: &'m Told,
+    pub told: &'m ClosedBlock,
     /// For each entry of the book, the block.
     pub blocks: &'m Blocks,
     /// The book, with this block in it.

@@ -3,7 +3,7 @@
 use netloom_ebpf::measure::FlowBlock;
 use netloom_marking::Completeness;
 use netloom_marking::total::{WayBlock, WayTotal};
-use netloom_measure::Told;
+use netloom_measure::ClosedBlock;
 
 use super::flows::{Flow, flow_number};
 use super::paths::{Paths, point_name};
@@ -80,7 +80,7 @@ impl Book {
     pub fn records<'t>(
         &self,
         entry: &Entry,
-        told: &'t Told,
+        told: &'t ClosedBlock,
     ) -> impl Iterator<Item = Option<&'t FlowBlock>> {
         let number = number(entry, self.ways);
         let spots = self.spots.get(entry.way).map(Vec::as_slice).unwrap_or_default();
@@ -91,7 +91,11 @@ impl Book {
     ///
     /// # Errors
     /// The block lacks a point or a flow.
-    pub(super) fn add(&mut self, told: &Told, rerouted: impl Fn(usize) -> bool) -> Result<Blocks> {
+    pub(super) fn add(
+        &mut self,
+        told: &ClosedBlock,
+        rerouted: impl Fn(usize) -> bool,
+    ) -> Result<Blocks> {
         let mut blocks = Vec::with_capacity(self.entries.len());
         let begun = self.entries.iter_mut().take_while(|entry| entry.from <= told.block);
         for entry in begun {
@@ -117,7 +121,7 @@ fn number(entry: &Entry, ways: usize) -> u32 {
 }
 
 /// The record of a flow at a spot.
-fn record(told: &Told, spot: usize, number: u32) -> Option<&FlowBlock> {
+fn record(told: &ClosedBlock, spot: usize, number: u32) -> Option<&FlowBlock> {
     let point = told.points.iter().find(|point| point.spot == spot)?;
     point.flows.iter().find(|flow| flow.id == number)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use netloom_ebpf::measure::Clock;
 use netloom_marking::Schedule;
-use netloom_measure::{Session, State, Told};
+use netloom_measure::{ClosedBlock, Session, State};
 use netloom_sys::clock;
 
 use crate::{Error, Result};
@@ -22,7 +22,7 @@ pub(super) enum Event<'t> {
     /// Time to look after what changes meanwhile: comes before each block, and between blocks.
     Look,
     /// A block is closed.
-    Closed(&'t Told),
+    Closed(&'t ClosedBlock),
 }
 
 /// A running session.

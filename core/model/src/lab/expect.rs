@@ -12,6 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Via;
 
+/// How long packets are sent where nothing is said.
+pub(crate) const LASTING: Duration = Duration::from_secs(2);
+
+/// How many packets a second measure loss where nothing is said.
+pub(crate) const PACKETS: u32 = 1000;
+
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {

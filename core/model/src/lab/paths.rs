@@ -43,7 +43,7 @@ impl NodeSpec {
 
 impl Lab {
     /// Whether it names something of the host by path.
-    fn has_paths(&self) -> bool {
+    pub(crate) fn has_paths(&self) -> bool {
         let mut tls = self.switches.iter().map(|switch| switch.kind.as_openflow());
         tls.any(|options| options.is_some_and(|of| of.tls.is_some()))
             || self.slices.iter().any(|slice| slice.tls.is_some())
@@ -79,11 +79,4 @@ impl Lab {
             node.paths_mut().for_each(shorten);
         }
     }
-}
-
-/// The text of a lab file with its paths made absolute; `None` if there are none, or it cannot be read.
-pub(crate) fn absolute_text(text: &str, name: &str, base: &Path) -> Option<String> {
-    let mut lab = crate::parse("lab", text.as_bytes(), name).ok().filter(Lab::has_paths)?;
-    lab.make_absolute(base);
-    Some(crate::write(&lab, ""))
 }

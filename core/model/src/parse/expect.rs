@@ -5,14 +5,14 @@ use std::time::Duration;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Report, quote, read, units};
 
 use super::common::{command, dev, via};
-use super::expect_keys::{ACTION, ARRIVES, EXPECT, HAS_ROUTE, LOST, OUTPUT, REACHES};
 use super::raw::RawSteps;
 use crate::file::Fields;
 use crate::file::values::{At, each_or_only, non_empty};
 use crate::impairment;
+use crate::keys::expect::{ACTION, ARRIVES, EXPECT, HAS_ROUTE, LOST, OUTPUT, REACHES};
 use crate::lab::Via;
 use crate::lab::expect::{
-    Action, Between, Loss, Output, Pairs, Rate, Route, RouteTarget, Step, What,
+    Action, Between, LASTING, Loss, Output, PACKETS, Pairs, Rate, Route, RouteTarget, Step, What,
 };
 
 /// The keys of a step of which it has one.
@@ -22,12 +22,8 @@ const KINDS: [&str; 8] =
 /// The most steps of a lab.
 const MOST_STEPS: usize = 10_000;
 
-/// How long packets are sent where nothing is said, and at most.
-pub(crate) const LASTING: Duration = Duration::from_secs(2);
+/// How long packets are sent at most.
 const LONGEST: Duration = Duration::from_secs(3600);
-
-/// How many packets a second measure loss where nothing is said.
-pub(crate) const PACKETS: u32 = 1000;
 
 /// Reads the steps.
 pub(crate) fn expect(value: &Yaml, path: &Path<'_>, report: &mut Report) -> RawSteps {

@@ -3,10 +3,10 @@
 use netloom_config::{Node as Yaml, Path, Report, quote, read};
 use netloom_oci::Source;
 
-use super::keys::NODE;
 use crate::file::values::non_empty;
 use crate::file::{Fields, choice};
 use crate::image::{ImageUse, PullWhen, WORDS};
+use crate::keys::NODE;
 
 /// Keys that only a node with an image has.
 const OF_IMAGES: [&str; 3] = ["pull", "entrypoint", "cmd"];

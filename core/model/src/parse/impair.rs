@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read};
 use netloom_impair::{Bursts, Impairments, Jitter, Loss, RandomLoss, Share};
 
-use super::keys::{BURSTS, DIRECTION, JITTER, LOSS};
 use crate::file::Fields;
 use crate::impairment::{
     DELAY, DISTRIBUTIONS, KEYS, PATTERN, SHARE, clear, parse_delay, parse_distribution,
     parse_pattern, parse_share, put, what,
 };
+use crate::keys::{BURSTS, DIRECTION, JITTER, LOSS};
 use crate::misread::Misread;
 
 /// The impairments of both directions, with their places.

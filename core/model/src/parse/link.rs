@@ -5,10 +5,10 @@ use netloom_bridge::Mac;
 use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
 
 use super::impair::{RawImpairments, impairments};
-use super::keys::LINK;
 use super::raw::{EndAddresses, RawEnd, RawLink};
 use crate::file::values::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
 use crate::file::{Fields, elsewhere};
+use crate::keys::LINK;
 use crate::kinds::openflow::MOST_NUMBER;
 use crate::naming::{interface_name_problem, link_name_problem};
 

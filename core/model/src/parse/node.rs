@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
 use super::common::{check_inner_path, command, commands, conditions, dev, map, runs, via};
-use super::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
 use super::surroundings::{forwarding, read_surroundings};
@@ -15,6 +14,7 @@ use super::{image, machine};
 use crate::file::values::{At, is_ipv4, non_empty, owner};
 use crate::file::{Fields, choice, elsewhere};
 use crate::forwarding::Forwarding;
+use crate::keys::{FILE, NODE, PROGRAM, READY, ROUTE};
 use crate::kinds::{NodeKind, router, vm};
 use crate::lab::{FileContent, FileSpec, Node, NodeSpec, Program, Ready, Restart, RouteSpec, Via};
 use crate::signal::{self, StopSignal};

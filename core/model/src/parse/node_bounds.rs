@@ -3,12 +3,12 @@
 
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read};
 
-use super::keys::{CHILDREN, LIMITS, PROTECT};
 use super::raw::NodeBody;
 use crate::bounds::{
     LEAST_BYTES, LEAST_CPU, LEAST_MEMORY, MAX_NODES, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT,
 };
 use crate::file::Fields;
+use crate::keys::{CHILDREN, LIMITS, PROTECT};
 use crate::lab::{Limits, Protect, charges_by_default};
 use crate::users::{Ids, WORDS};
 

@@ -8,11 +8,11 @@ use ipnet::IpNet;
 use netloom_bridge::Mac;
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, read, resolve};
 
-use super::keys::{LIMITS, NODE, PROTECT, SWITCH};
 use super::link::addresses_of_end;
 use super::node_bounds::{budget, children_limit, ids, limit, protect_word};
 use super::switch::switch;
 use crate::file::values;
+use crate::keys::{LIMITS, NODE, PROTECT, SWITCH};
 use crate::kinds::{Around, SwitchKind, shm};
 use crate::misread::unknown_key;
 use crate::setting::Settings;

@@ -5,10 +5,10 @@ use ipnet::IpNet;
 use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
 
 use super::common::{check_inner_path, map};
-use super::keys::BIND;
 use crate::file::values::{each_or_only, non_empty, unusable};
 use crate::file::{Fields, choice, elsewhere};
 use crate::forwarding::{Forwarding, OneFamily};
+use crate::keys::BIND;
 use crate::lab::{Bind, Node};
 use crate::naming::{host_name_problem, is_closed};
 use crate::published::{self, Published};

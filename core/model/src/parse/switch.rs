@@ -2,9 +2,9 @@
 
 use netloom_config::{Node as Yaml, Path, Report, read};
 
-use super::keys::SWITCH;
 use super::raw::SwitchBody;
 use crate::file::{Fields, choice, values};
+use crate::keys::SWITCH;
 use crate::kinds::{RawSwitchKind, bridge, openflow};
 use crate::lab::Switch;
 

@@ -3,9 +3,9 @@
 use netloom_config::{Kind, Node as Yaml, Path, Report, read};
 
 use super::common::{command, commands, conditions, runs};
-use super::keys::{EXEC, HEALTH};
 use crate::bounds::SHORTEST_CHECK;
 use crate::file::{Fields, elsewhere};
+use crate::keys::{EXEC, HEALTH};
 use crate::lab::{Exec, Health, Node, Program, Ready};
 
 /// Reads these keys of a node.

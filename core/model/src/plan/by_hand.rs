@@ -21,7 +21,7 @@ pub(crate) struct Neighbours<'a> {
 }
 
 /// A route of a node, with its text for messages.
-struct Asked<'a> {
+struct GivenRoute<'a> {
     node: usize,
     spec: &'a RouteSpec,
 }
@@ -49,7 +49,7 @@ impl<'a> Neighbours<'a> {
     ) -> Result<Vec<Route>, PlanError> {
         let mut routes = Vec::with_capacity(specs.len());
         for spec in specs {
-            let asked = Asked { node, spec };
+            let asked = GivenRoute { node, spec };
             let device = self.device(&asked)?;
             match &spec.via {
                 Some(Via::Address(via)) => routes.push(self.via_address(&asked, *via, device)?),
@@ -60,15 +60,15 @@ impl<'a> Neighbours<'a> {
         Ok(routes)
     }
 
-    fn interfaces(&self, asked: &Asked<'_>) -> &[Interface] {
+    fn interfaces(&self, asked: &GivenRoute<'_>) -> &[Interface] {
         &self.nodes[asked.node].interfaces
     }
 
-    fn name(&self, asked: &Asked<'_>) -> String {
+    fn name(&self, asked: &GivenRoute<'_>) -> String {
         self.nodes[asked.node].name.clone()
     }
 
-    fn device(&self, asked: &Asked<'_>) -> Result<Option<usize>, PlanError> {
+    fn device(&self, asked: &GivenRoute<'_>) -> Result<Option<usize>, PlanError> {
         let Some(name) = &asked.spec.dev else { return Ok(None) };
         let found = self.interfaces(asked).iter().position(|i| i.name == *name);
         let missing = || PlanError::UnknownInterface {
@@ -81,7 +81,7 @@ impl<'a> Neighbours<'a> {
 
     fn via_address(
         &self,
-        asked: &Asked<'_>,
+        asked: &GivenRoute<'_>,
         via: IpAddr,
         device: Option<usize>,
     ) -> Result<Route, PlanError> {
@@ -99,7 +99,7 @@ impl<'a> Neighbours<'a> {
 
     fn via_node(
         &self,
-        asked: &Asked<'_>,
+        asked: &GivenRoute<'_>,
         name: &str,
         device: Option<usize>,
     ) -> Result<Vec<Route>, PlanError> {
@@ -123,7 +123,7 @@ impl<'a> Neighbours<'a> {
     /// The address of a node on the first segment shared with it, and the interface there.
     fn neighbour(
         &self,
-        asked: &Asked<'_>,
+        asked: &GivenRoute<'_>,
         hop: usize,
         family: Family,
         device: Option<usize>,
@@ -143,7 +143,11 @@ impl<'a> Neighbours<'a> {
         None
     }
 
-    fn on_link(&self, asked: &Asked<'_>, device: Option<usize>) -> Result<Vec<Route>, PlanError> {
+    fn on_link(
+        &self,
+        asked: &GivenRoute<'_>,
+        device: Option<usize>,
+    ) -> Result<Vec<Route>, PlanError> {
         let no_way = || PlanError::NoWay { node: self.name(asked), to: asked.to() };
         let interface = device.ok_or_else(no_way)?;
         if let Some(to) = asked.spec.to {
@@ -157,12 +161,12 @@ impl<'a> Neighbours<'a> {
         if routes.is_empty() { Err(no_way()) } else { Ok(routes) }
     }
 
-    fn no_hop(&self, asked: &Asked<'_>, hop: String) -> PlanError {
+    fn no_hop(&self, asked: &GivenRoute<'_>, hop: String) -> PlanError {
         PlanError::NoNextHop { node: self.name(asked), to: asked.to(), hop }
     }
 }
 
-impl Asked<'_> {
+impl GivenRoute<'_> {
     fn to(&self) -> String {
         self.spec.to.map_or_else(|| "default".to_owned(), |to| to.to_string())
     }

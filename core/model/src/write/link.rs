@@ -5,8 +5,8 @@ use netloom_bridge::Mac;
 use super::switch::prefixes;
 use super::tree::{Body, Yaml};
 use crate::impairment::text;
+use crate::keys::{DIRECTION, LINK};
 use crate::lab::{End, Lab, Link};
-use crate::parse::keys::{DIRECTION, LINK};
 
 pub(super) fn link(lab: &Lab, link: &Link) -> Yaml {
     let ends = [0, 1].map(|side| end(lab, &link.ends[side]));

@@ -9,6 +9,7 @@ use super::children;
 use super::tree::{Body, Yaml};
 use crate::image::{ImageUse, PullWhen};
 use crate::impairment::text::duration;
+use crate::keys::{EXEC, HEALTH, LIMITS, NODE, PROGRAM, PROTECT, READY};
 use crate::kinds::router::{Ospf, Router};
 use crate::kinds::vm::{Accel, Board, Bus, Card, Machine};
 use crate::kinds::{NodeKind, router, vm};
@@ -16,7 +17,6 @@ use crate::lab::{
     Bind, Exec, FileContent, FileSpec, Health, Lab, Limits, Node, NodeSpec, Program, Protect,
     Ready, Restart, RouteSpec, Via, charges_by_default,
 };
-use crate::parse::keys::{EXEC, HEALTH, LIMITS, NODE, PROGRAM, PROTECT, READY};
 use crate::setting::cpu_text;
 use crate::users::Ids;
 

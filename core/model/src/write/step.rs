@@ -5,11 +5,11 @@ use netloom_impair::Share;
 use super::node::via;
 use super::tree::{Body, Yaml};
 use crate::impairment::text::{bits_per_second, duration, share};
+use crate::keys::expect::{ARRIVES, EXPECT, LOST, OUTPUT};
 use crate::lab::expect::{
     Action, Between, Loss, Output, Pairs, Rate, Route, RouteTarget, Step, What,
 };
-use crate::parse::expect::{LASTING, PACKETS};
-use crate::parse::expect_keys::{ARRIVES, EXPECT, LOST, OUTPUT};
+use crate::lab::expect::{LASTING, PACKETS};
 
 pub(super) fn step(step: &Step) -> Yaml {
     let mut body = Body::default();

@@ -2,11 +2,11 @@
 
 use super::node::{shown, size};
 use super::tree::{Body, Yaml};
+use crate::keys::SWITCH;
 use crate::kinds::openflow::{Controller, FailMode, OpenflowSwitch, TlsFiles};
 use crate::kinds::shm::{MirrorDirection, PortVlan, ShmMirror, ShmPort, ShmSwitch, VdeFolder};
 use crate::kinds::{SwitchKind, bridge};
 use crate::lab::Switch;
-use crate::parse::keys::SWITCH;
 
 pub(super) fn switch(switch: &Switch) -> Yaml {
     let mut body = Body::default();

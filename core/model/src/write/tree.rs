@@ -34,7 +34,7 @@ impl Yaml {
         Yaml::Text(text.into())
     }
 
-    /// A value with a unit, an address or the like, which is no text to who reads it: quoted only where YAML needs it.
+    /// A value with a unit, an address or the like, which readers do not take as a text: quoted only where YAML needs it.
     pub(super) fn plain(value: impl Into<String>) -> Yaml {
         let value = value.into();
         let safe = |c: char| c.is_ascii_alphanumeric() || "./%_-= ".contains(c);

@@ -5,7 +5,7 @@ use netloom_openflow::{Field, PortNumber};
 
 use super::notify::Notice;
 use super::walk::stations;
-use super::way::Walk;
+use super::walk_state::Walk;
 use super::{Frame, Switch};
 use crate::learning::is_group;
 use crate::packet::Packet;

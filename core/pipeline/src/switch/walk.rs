@@ -8,7 +8,7 @@ use netloom_openflow::{Action, Detour, Field, Instruction, PortNumber};
 
 use super::notify::Notice;
 use super::ports::PortState;
-use super::way::Walk;
+use super::walk_state::Walk;
 use super::{Outputs, Switch};
 use crate::action_set::ActionSet;
 use crate::key::FlowKey;

@@ -23,7 +23,7 @@ use super::jobs::{Job, Step};
 use super::pending::Kind;
 use super::rewrite::TAG;
 use super::rules::Rule;
-use super::tasks::{Asked, Describing, Flows, Sum, What};
+use super::tasks::{Describing, Flows, PendingReply, Sum, What};
 use super::{Done, Out, Refusal, Sent, VirtualSwitches};
 use crate::SliceId;
 use crate::Work;
@@ -64,7 +64,7 @@ impl VirtualSwitches {
             }
             other => {
                 let body = self.real_request(sent.slice, other)?;
-                let kind = Kind::Answer(Box::new(Asked { what: What::Other, holds: false }));
+                let kind = Kind::Answer(Box::new(PendingReply { what: What::Other, holds: false }));
                 let request = MultipartRequest { flags: 0, body };
                 self.order(sent, kind, Message::MultipartRequest(request), out);
                 return Ok(None);
@@ -135,7 +135,7 @@ impl VirtualSwitches {
         out: &mut Vec<Out>,
     ) -> Option<Job> {
         if let Some((body, holds)) = self.ask_next(sent.slice, &mut flows, work) {
-            let kind = Kind::Answer(Box::new(Asked { what: What::Flows(flows), holds }));
+            let kind = Kind::Answer(Box::new(PendingReply { what: What::Flows(flows), holds }));
             let request = MultipartRequest { flags: 0, body: Request::Flow(body) };
             self.order(sent, kind, Message::MultipartRequest(request), out);
             return None;

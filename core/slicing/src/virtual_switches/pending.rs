@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use netloom_openflow::PortNumber;
 
 use super::Sent;
-use super::tasks::Asked;
+use super::tasks::PendingReply;
 use crate::SliceId;
 
 /// Requests that are kept. A switch is not sent more while it has not taken some hundred kilobytes.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     /// The queues of a port, as its slice has it.
     Queues(PortNumber),
     /// An answer in parts.
-    Answer(Box<Asked>),
+    Answer(Box<PendingReply>),
 }
 
 /// The awaited answers of a slice.
@@ -171,7 +171,7 @@ impl Pending {
     }
 
     /// The request for an answer in parts with this number.
-    pub(super) fn asked(&mut self, xid: u32) -> Option<(&Sent, &mut Asked)> {
+    pub(super) fn asked(&mut self, xid: u32) -> Option<(&Sent, &mut PendingReply)> {
         match self.place(xid)? {
             Some((sent, Kind::Answer(asked))) => Some((sent, asked)),
             _ => None,

@@ -15,7 +15,7 @@ use crate::walk::Walk;
 
 /// A request for an answer in parts, under way.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingReply {
     pub(super) what: What,
     /// Whether the slice's next messages wait for it.
     pub(super) holds: bool,

@@ -321,7 +321,7 @@ impl Shared {
     ) {
         let Some((chunk, place)) = self.slot(entry.slot) else { return };
         // No program counts here: the slot's last result was waited for.
-        // The last row is no CPU's, but what was noted of the slots.
+        // The last row has what was noted of the slots, not a CPU's counts.
         for cpu in 0..=self.room[2] {
             for word in 0..3 {
                 self.count(cpu, (chunk, place), word).store(0, Ordering::Relaxed);

@@ -112,7 +112,7 @@ fn upcall(record: &[u8]) -> Option<Upcall<'_>> {
     let [f0, f1, protocol, v6] = half(8).1.to_ne_bytes();
     let [t0, t1, ..] = half(16).0.to_ne_bytes();
     let frame = rest.get(..usize::try_from(length).ok()?)?;
-    let told = Told {
+    let told = OffloadNotice {
         gso_size: half(8).0,
         flags: u16::from_ne_bytes([f0, f1]),
         protocol,
@@ -126,7 +126,7 @@ fn upcall(record: &[u8]) -> Option<Upcall<'_>> {
 }
 
 /// What programs say of offloads.
-struct Told {
+struct OffloadNotice {
     gso_size: u32,
     flags: u16,
     protocol: u8,
@@ -134,7 +134,7 @@ struct Told {
     transport: u16,
 }
 
-impl Told {
+impl OffloadNotice {
     fn header(&self, frame: &[u8]) -> VnetHeader {
         let offset = match self.protocol {
             TCP => 16,

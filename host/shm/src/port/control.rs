@@ -348,7 +348,7 @@ impl SwitchPort {
             self.close_all_opening();
             return Ok(());
         }
-        // While it joins again, the timer runs already.
+        // While it joins again, the timer is already running.
         if member {
             self.control.set_timer(true)?;
         }

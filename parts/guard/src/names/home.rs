@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use netloom_sys::apart::Maker;
+use netloom_sys::isolated_netns::Maker;
 use netloom_sys::setup::open_regular;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -9,7 +9,7 @@ use netloom_marking::{Completeness, Estimate, TwoWay};
 use serde::{Deserialize, Serialize};
 
 use super::{ClockView, ScheduleView};
-use crate::{Between, Error, Result, Session, SessionId, State, Told};
+use crate::{Between, ClosedBlock, Error, Result, Session, SessionId, State};
 
 /// The maximum number of delays that are looked at per block and direction.
 const MOST_DELAYS: usize = 1 << 16;
@@ -102,13 +102,13 @@ impl TwoWays {
 }
 
 /// Where packets of a direction leave and arrive: indices of the spots; and of their flow.
-struct Way {
+struct DirectionSpots {
     ends: [usize; 2],
     flow: usize,
 }
 
 /// The way there and the way back.
-fn ways(session: &Session, id: SessionId, between: &Between) -> Result<[Way; 2]> {
+fn ways(session: &Session, id: SessionId, between: &Between) -> Result<[DirectionSpots; 2]> {
     let setup = session.setup();
     let spot = |netif: &String, direction: Direction| {
         let is = |spot: &crate::Spot| spot.netif == *netif && spot.direction == direction;
@@ -120,9 +120,9 @@ fn ways(session: &Session, id: SessionId, between: &Between) -> Result<[Way; 2]>
         None => Ok(0),
         Some(flow) => ids.iter().position(|known| *known == flow).ok_or(Error::NoFlow { id, flow }),
     };
-    let way = |from: &String, to: &String, wanted| -> Result<Way> {
+    let way = |from: &String, to: &String, wanted| -> Result<DirectionSpots> {
         let ends = [spot(from, Direction::Egress)?, spot(to, Direction::Ingress)?];
-        Ok(Way { ends, flow: flow(wanted)? })
+        Ok(DirectionSpots { ends, flow: flow(wanted)? })
     };
     let [near, far] = &between.netifs;
     Ok([way(near, far, between.flow)?, way(far, near, between.back.or(between.flow))?])
@@ -130,7 +130,7 @@ fn ways(session: &Session, id: SessionId, between: &Between) -> Result<[Way; 2]>
 
 impl TwoWayBlock {
     /// A block, if it has the points of these ways.
-    fn of(told: &Told, ways: &[Way; 2]) -> Option<TwoWayBlock> {
+    fn of(told: &ClosedBlock, ways: &[DirectionSpots; 2]) -> Option<TwoWayBlock> {
         let [there, back] = ways.each_ref().map(|way| {
             let [from, to] = way.ends.map(|spot| told.points.get(spot)?.flows.get(way.flow));
             Some((from?, to?))

@@ -16,7 +16,7 @@ use ipnet::{IpNet, Ipv4Net};
 use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, FlowBlock, Marking, points_at};
 use netloom_marking::session::Configuration;
-use netloom_measure::{Error, Interfaces, Result, Session, Setup, Spot, State, Told};
+use netloom_measure::{ClosedBlock, Error, Interfaces, Result, Session, Setup, Spot, State};
 use netloom_netlink::{Address, Batch, Change, DeleteLink, EndSpec, LinkRef, Socket, VethSpec};
 use netloom_sys::namespace;
 
@@ -235,32 +235,32 @@ pub(crate) fn started(ends: &Arc<Ends>, setup: Setup) -> Session {
 }
 
 /// Waits until a block is told; all that are.
-pub(crate) fn until_told(session: &Session, block: u64) -> Vec<Arc<Told>> {
+pub(crate) fn until_told(session: &Session, block: u64) -> Vec<Arc<ClosedBlock>> {
     let found = session.blocks(block, BOUND);
     assert!(!found.is_empty(), "block {block} never came: {session:?}, {:?}", session.trouble());
     session.blocks(0, Duration::ZERO)
 }
 
 /// Waits until it ends by itself; all blocks.
-pub(crate) fn until_end(session: &Session) -> Vec<Arc<Told>> {
+pub(crate) fn until_end(session: &Session) -> Vec<Arc<ClosedBlock>> {
     let _ = session.blocks(u64::MAX, BOUND);
     assert_eq!(session.state(), State::Ended);
     session.blocks(0, Duration::ZERO)
 }
 
 /// A flow of a block at a spot.
-pub(crate) fn flow(told: &Told, spot: usize, id: u32) -> &FlowBlock {
+pub(crate) fn flow(told: &ClosedBlock, spot: usize, id: u32) -> &FlowBlock {
     let point = &told.points[spot];
     assert_eq!(point.spot, spot);
     point.flows.iter().find(|flow| flow.id == id).unwrap()
 }
 
 /// Packets of a flow in all blocks.
-pub(crate) fn packets(told: &[Arc<Told>], spot: usize, id: u32) -> u64 {
+pub(crate) fn packets(told: &[Arc<ClosedBlock>], spot: usize, id: u32) -> u64 {
     told.iter().map(|told| flow(told, spot, id).record.all.packets).sum()
 }
 
 /// What stands against a block at a spot.
-pub(crate) fn reasons(told: &Told, spot: usize) -> Vec<&'static str> {
+pub(crate) fn reasons(told: &ClosedBlock, spot: usize) -> Vec<&'static str> {
     flow(told, spot, 1).record.completeness.reasons()
 }

@@ -104,7 +104,7 @@ impl Carrier {
             let at = match seat.client.carry(&mut self.buffers, now) {
                 Turn::Now => now,
                 Turn::At(at) => at,
-                Turn::Told => {
+                Turn::Notices => {
                     seat.waits = false;
                     continue;
                 }

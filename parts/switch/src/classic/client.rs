@@ -33,7 +33,7 @@ pub(super) enum Turn {
     /// Then, or when one of its descriptors tells.
     At(Instant),
     /// When one of its descriptors tells.
-    Told,
+    Notices,
     /// None: its port is gone.
     Never,
 }
@@ -133,7 +133,7 @@ impl Client {
     pub(super) fn carry(&mut self, buffers: &mut Buffers, now: Instant) -> Turn {
         let inward = self.carry_in(&mut buffers.inward, now);
         let outward = self.carry_out(&mut buffers.outward, now);
-        if (inward, outward) == (Turn::Told, Turn::Told) && std::mem::take(&mut self.sent) {
+        if (inward, outward) == (Turn::Notices, Turn::Notices) && std::mem::take(&mut self.sent) {
             // Or its counters would tell of these frames only with later ones. A failure shows with the next frame.
             let _ = self.port.service();
         }
@@ -141,8 +141,8 @@ impl Client {
             (Turn::Never, _) | (_, Turn::Never) => Turn::Never,
             (Turn::Now, _) | (_, Turn::Now) => Turn::Now,
             (Turn::At(one), Turn::At(other)) => Turn::At(one.min(other)),
-            (Turn::At(one), Turn::Told) | (Turn::Told, Turn::At(one)) => Turn::At(one),
-            (Turn::Told, Turn::Told) => Turn::Told,
+            (Turn::At(one), Turn::Notices) | (Turn::Notices, Turn::At(one)) => Turn::At(one),
+            (Turn::Notices, Turn::Notices) => Turn::Notices,
         }
     }
 
@@ -156,7 +156,7 @@ impl Client {
                     Some(length) => Cow::Borrowed(&buffer[..HEADER + length]),
                     None if self.ready.from => continue,
                     None => {
-                        turn = Turn::Told;
+                        turn = Turn::Notices;
                         break;
                     }
                 },
@@ -213,7 +213,7 @@ impl Client {
                 None => match self.take(buffer) {
                     Ok(Some((start, end))) => Cow::Borrowed(&buffer[start..end]),
                     Ok(None) if self.ready.of => continue,
-                    Ok(None) => return Turn::Told,
+                    Ok(None) => return Turn::Notices,
                     Err(turn) => return turn,
                 },
             };

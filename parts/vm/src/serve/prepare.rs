@@ -98,7 +98,7 @@ fn peer(options: &Options, to_channel: &mut Queue) -> Peer {
         },
         Accel::Uml => Peer::Nobody,
         Accel::Auto | Accel::Kvm | Accel::Tcg => {
-            let mut talk = qmp::Talk::default();
+            let mut talk = qmp::Conversation::default();
             // Its events, which tell of the agent, come after the first command.
             to_channel.push(talk.command("query-status").1);
             Peer::Qmp(talk)

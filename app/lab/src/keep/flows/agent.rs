@@ -12,7 +12,7 @@ use netloom_flow::control::{Connection, Fault, PortSpec};
 use netloom_model::plan::{NodeId, PlannedEnd, PlannedLink, PlannedSwitch, Slot};
 use netloom_sys::process;
 
-use super::told::{self, Wanted, space_of};
+use super::desired_state::{self, Wanted, space_of};
 use crate::build::keeper::Context;
 use crate::stage::role::{self, Process, Role};
 use crate::stage::{attach, inits::Inits};
@@ -78,7 +78,7 @@ impl Agent {
             object: object(),
             reason: "the lab's core namespace is gone; `netloom up` recreates it".into(),
         })?;
-        let application = told::application(&context.state.plan, folder, wanted);
+        let application = desired_state::application(&context.state.plan, folder, wanted);
         let text = serde_json::to_string(&application)
             .map_err(|e| Error::of(object(), "write its options")(std::io::Error::from(e)))?;
         let (path, socket) = (folder.path(), folder.flow_control(name));
@@ -125,7 +125,7 @@ impl Agent {
         let (slot, switch) = match wanted {
             Wanted::Switch(slot, switch, _) => (*slot, *switch),
             Wanted::Plane(slot, _) => {
-                for (_, _, ports) in told::ports_of_plane(plan, *slot, plan.links.iter()) {
+                for (_, _, ports) in desired_state::ports_of_plane(plan, *slot, plan.links.iter()) {
                     // Of a link whose other end is recreated, or of a router that is.
                     for port in ports {
                         if let Err(e) = self.add_port(&connection, port) {
@@ -136,7 +136,7 @@ impl Agent {
                 return Ok(());
             }
         };
-        let all: Vec<_> = told::ports(plan, slot, plan.links.iter()).collect();
+        let all: Vec<_> = desired_state::ports(plan, slot, plan.links.iter()).collect();
         for port in shown.ports {
             let is_same = |p: &PortSpec| p.number == port.number && p.interface == port.interface;
             if !all.iter().any(is_same) {
@@ -150,7 +150,7 @@ impl Agent {
         };
         self.name_spaces(context, switch, |_, name| waits(name))?;
         let whole = |link: &&PlannedLink| has_ends(context, link);
-        for port in told::ports(plan, slot, plan.links.iter().filter(whole)) {
+        for port in desired_state::ports(plan, slot, plan.links.iter().filter(whole)) {
             if let Err(e) = self.add_port(&connection, port) {
                 journal(&e);
             }
@@ -168,7 +168,7 @@ impl Agent {
     ) -> Result<()> {
         let Some(options) = switch.kind.as_openflow() else { return Ok(()) };
         let plan = &context.state.plan;
-        for node in told::nodes_of(options) {
+        for node in desired_state::nodes_of(options) {
             let Some(slot) = plan.node(node) else { continue };
             let (id, name) = (plan.nodes[slot].id, space_of(node));
             let known = self.spaces.iter().any(|space| space.node == id);

@@ -12,7 +12,7 @@ use netloom_model::plan::form::{LinkForm, Seat};
 use netloom_model::plan::{LinkId, NodeId, PlannedLink, Slot};
 
 use super::follow::Followed;
-use super::{Inner, new_shield, told};
+use super::{Inner, new_shield, report};
 use crate::build::keeper::Context;
 use crate::stage::absent::is_absent;
 use crate::stage::attach::{self, AttachPoint};
@@ -138,7 +138,7 @@ impl Inner {
             };
             let shield = self.shields.get(&door.at.space);
             let Some(totals) = shield.and_then(|s| s.read(door.number).ok()) else { continue };
-            told::add(&mut view, state, slot, None, &totals);
+            report::add(&mut view, state, slot, None, &totals);
             let budget = self.followed.get(&door.number).and_then(Followed::budget);
             view.auto_packets = view.auto_packets.into_iter().chain(budget).min();
         }

@@ -29,7 +29,7 @@ pub(super) fn monitor(mut client: Client, args: &FlowMonitor) -> Result<i32> {
     while left > 0 {
         match client.receive(Some(std::time::Duration::ZERO))? {
             Some((_, message)) => {
-                let Some(told) = Told::of(&message) else { continue };
+                let Some(told) = MessageLine::of(&message) else { continue };
                 let line = if args.spoken.json { told.value.to_string() } else { told.text };
                 writeln!(out, "{line}")?;
                 out.flush()?;
@@ -56,13 +56,13 @@ fn ends(client: &Client, ending: impl AsFd) -> Result<bool> {
 }
 
 /// A message in words and as a value.
-struct Told {
+struct MessageLine {
     text: String,
     value: Value,
 }
 
-impl Told {
-    fn of(message: &Message) -> Option<Told> {
+impl MessageLine {
+    fn of(message: &Message) -> Option<MessageLine> {
         match message {
             Message::PacketIn(packet) => Some(packet_in(packet)),
             Message::PortStatus(status) => Some(port(status)),
@@ -72,7 +72,7 @@ impl Told {
     }
 }
 
-fn packet_in(packet: &PacketIn) -> Told {
+fn packet_in(packet: &PacketIn) -> MessageLine {
     let port = packet.in_port().map_or_else(|| "-".to_owned(), |port| port.to_string());
     let reason = match packet.reason {
         PacketInReason::NoMatch => "no match",
@@ -88,10 +88,10 @@ fn packet_in(packet: &PacketIn) -> Told {
         "reason": reason, "length": length, "cookie": packet.cookie, "fields": fields,
         "frame": digits,
     });
-    Told { text, value }
+    MessageLine { text, value }
 }
 
-fn port(status: &PortStatus) -> Told {
+fn port(status: &PortStatus) -> MessageLine {
     let change = match status.reason {
         PortReason::Add => "added",
         PortReason::Delete => "removed",
@@ -101,13 +101,13 @@ fn port(status: &PortStatus) -> Told {
     let (number, name) = (status.port.number, status.port.name.text().into_owned());
     let up = !status.port.state.has(PortState::LINK_DOWN);
     let state = if up { "up" } else { "down" };
-    Told {
+    MessageLine {
         text: format!("port-status port {number} {name}: {change}, {state}"),
         value: json!({"message": "port-status", "port": number.0, "name": name, "change": change, "up": up}),
     }
 }
 
-fn gone(removed: &FlowRemoved) -> Told {
+fn gone(removed: &FlowRemoved) -> MessageLine {
     let reason = match removed.reason {
         RemovedReason::IdleTimeout => "idle timeout",
         RemovedReason::HardTimeout => "hard timeout",
@@ -125,7 +125,7 @@ fn gone(removed: &FlowRemoved) -> Told {
     });
     let flow = flow.strip_suffix(",actions=drop").unwrap_or(&flow).to_owned();
     let (packets, bytes) = (removed.packets, removed.bytes);
-    Told {
+    MessageLine {
         text: format!("flow-removed {flow}: {reason}, {packets} packets, {bytes} B"),
         value: json!({
             "message": "flow-removed", "flow": flow, "reason": reason, "packets": packets,

@@ -15,7 +15,7 @@ use netloom_sys::process::{self, Forked, Namespaces};
 use netloom_sys::seccomp::{self, launch::Place};
 
 use super::file::{self, PolicyFile};
-use super::told;
+use super::refusals;
 use crate::flags::{Guard, GuardDefault};
 use crate::{labs, output};
 
@@ -217,16 +217,16 @@ fn finish(policies: &Policies, rules: &Rules, ran: &Ran) -> Result<i32> {
     }
     let missing = rules.missing();
     if let Some(missing) = &missing {
-        let head = if ran.frozen { told::NOT_IN_POLICY } else { told::BY_DEFAULT };
-        tell!("{}", told::refused(head, missing));
+        let head = if ran.frozen { refusals::NOT_IN_POLICY } else { refusals::BY_DEFAULT };
+        tell!("{}", refusals::refused(head, missing));
     }
     if let Some(unanswered) = rules.unanswered() {
         let head = match ran.there {
-            There::Somebody => told::UNANSWERED,
-            There::Nobody => told::NOBODY_THERE,
-            There::Taken => told::TAKEN,
+            There::Somebody => refusals::UNANSWERED,
+            There::Nobody => refusals::NOBODY_THERE,
+            There::Taken => refusals::TAKEN,
         };
-        tell!("{}", told::refused(head, &unanswered));
+        tell!("{}", refusals::refused(head, &unanswered));
     }
     Ok(if ran.frozen && missing.is_some() { NOT_IN_POLICY } else { ran.code })
 }
@@ -260,7 +260,7 @@ fn learned(file: &PolicyFile, rules: &Rules, is_sealed: bool) -> Result<()> {
         Ok(left_out) => left_out.len(),
         Err(error) => {
             if let Some(all) = merge(&Policy::nothing()) {
-                tell!("{}", told::refused(told::NOT_WRITTEN, &all));
+                tell!("{}", refusals::refused(refusals::NOT_WRITTEN, &all));
             }
             return Err(error);
         }

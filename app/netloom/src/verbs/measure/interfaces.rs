@@ -9,7 +9,7 @@ use anyhow::Result;
 use netloom_ebpf::measure::Marking;
 use netloom_marking::session::Configuration;
 use netloom_measure::view::{Block, ScheduleView};
-use netloom_measure::{Spot, Told};
+use netloom_measure::{ClosedBlock, Spot};
 use netloom_session::Spaces;
 use netloom_session::measure::Watch;
 use netloom_session::measure::at::Prepared;
@@ -95,7 +95,7 @@ fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
 }
 
 /// Prints a block: every flow at every spot.
-fn block(args: &Measure, watch: &Watch, probe: &str, told: &Told) -> Result<()> {
+fn block(args: &Measure, watch: &Watch, probe: &str, told: &ClosedBlock) -> Result<()> {
     let spots = &watch.session.setup().spots;
     let mut rows = Vec::new();
     for point in &told.points {

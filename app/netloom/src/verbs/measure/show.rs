@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use anyhow::Result;
 use netloom_marking::total::WayTotal;
 use netloom_marking::{Completeness, TwoWay};
-use netloom_measure::Told;
+use netloom_measure::ClosedBlock;
 use netloom_measure::view::ScheduleView;
 use netloom_model::lookup::path::{PacketPath, Passage};
 use netloom_session::measure::between::{Closed, Prepared};
@@ -334,7 +334,7 @@ impl<'a> Output<'a> {
     }
 
     /// The records of a block's points.
-    fn points(&self, entry: &Entry, book: &Book, told: &Told) -> Vec<Value> {
+    fn points(&self, entry: &Entry, book: &Book, told: &ClosedBlock) -> Vec<Value> {
         let points = self.way(entry).points.iter();
         let records = points.zip(book.records(entry, told)).map(|(point, flow)| {
             json!({

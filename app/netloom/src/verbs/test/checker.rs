@@ -18,7 +18,7 @@ use netloom_model::expect::{
 };
 use netloom_model::lab::Via;
 use netloom_node::ping::Pace;
-use netloom_session::probe::{Answer, Asked, Received, Way};
+use netloom_session::probe::{Answer, Egress, Question, Received};
 
 use super::command::{Cut, Done, Running, pause, run};
 
@@ -151,7 +151,7 @@ impl<'a> Checker<'a> {
         timeout: Duration,
     ) -> Result<Vec<(String, Option<u32>)>, Cut> {
         if let Ok(address) = to.parse::<IpAddr>() {
-            let asked = Asked::Ping { to: address, timeout_ms: milliseconds(timeout) };
+            let asked = Question::Ping { to: address, timeout_ms: milliseconds(timeout) };
             return match self.ask(from, &asked, timeout)? {
                 Answer::Ping(time) => Ok(vec![(to.to_owned(), time)]),
                 other => Err(odd(&other)),
@@ -170,15 +170,15 @@ impl<'a> Checker<'a> {
     }
 
     fn route(&self, route: &Route) -> Result<Seen, Cut> {
-        let asked: Vec<Asked> = match &route.to {
-            RouteTarget::Address(address) => vec![Asked::Way(*address)],
-            RouteTarget::Prefix(prefix) => vec![Asked::Entries(*prefix)],
+        let asked: Vec<Question> = match &route.to {
+            RouteTarget::Address(address) => vec![Question::Egress(*address)],
+            RouteTarget::Prefix(prefix) => vec![Question::Entries(*prefix)],
             RouteTarget::Node(node) => {
                 let own = self.addresses(&route.node)?;
                 let theirs = self.addresses(node)?;
                 let both = [4, 6].into_iter().filter(|v| own.iter().any(|a| is_of(a, *v)));
                 let both = both.filter_map(|v| theirs.iter().find(|a| is_of(a, v)));
-                both.map(|address| Asked::Way(*address)).collect()
+                both.map(|address| Question::Egress(*address)).collect()
             }
         };
         if asked.is_empty() {
@@ -189,7 +189,7 @@ impl<'a> Checker<'a> {
             Some(Via::Address(address)) => Some(vec![*address]),
             Some(Via::Node(node)) => Some(self.all_addresses(node)?),
         };
-        let fits = |way: &Way| {
+        let fits = |way: &Egress| {
             let via =
                 hops.as_ref().is_none_or(|hops| way.via.is_some_and(|via| hops.contains(&via)));
             via && route.dev.as_ref().is_none_or(|dev| way.dev == *dev)
@@ -199,7 +199,7 @@ impl<'a> Checker<'a> {
         for question in &asked {
             let ways = match self.ask(&route.node, question, Duration::ZERO)? {
                 Answer::Ways(ways) => ways,
-                Answer::Here => vec![Way { via: None, dev: "lo".to_owned() }],
+                Answer::Here => vec![Egress { via: None, dev: "lo".to_owned() }],
                 other => return Err(odd(&other)),
             };
             holds &= ways.iter().any(fits);
@@ -239,7 +239,7 @@ impl<'a> Checker<'a> {
     /// Sends UDP packets from one node to another; returns how many, and what arrived.
     fn send(&self, between: &Between, size: usize, rate: u64) -> Result<(u64, Received), Cut> {
         let to = self.address_between(between)?;
-        let mut command = self.probe(&between.to, &Asked::Receive(to));
+        let mut command = self.probe(&between.to, &Question::Receive(to));
         command.stdin(Stdio::piped());
         let mut receiver = Running::start(command)?;
         let line = receiver.first_line(PROBE, self.signals)?;
@@ -247,7 +247,7 @@ impl<'a> Checker<'a> {
             return Err(Cut::Failed(line));
         };
         let lasting_ms = milliseconds(between.lasting);
-        let asked = Asked::Send { to: SocketAddr::new(to, port), size, rate, lasting_ms };
+        let asked = Question::Send { to: SocketAddr::new(to, port), size, rate, lasting_ms };
         let sent = match self.ask(&between.from, &asked, between.lasting * 2)? {
             Answer::Sent(sent) => sent,
             other => return Err(odd(&other)),
@@ -308,7 +308,7 @@ impl<'a> Checker<'a> {
     }
 
     /// This program in a node, with a question.
-    fn probe(&self, node: &str, asked: &Asked) -> Command {
+    fn probe(&self, node: &str, asked: &Question) -> Command {
         let mut command = self.netloom();
         command.arg("exec");
         let planned = self.plan.nodes.iter().find(|planned| planned.name == node);
@@ -322,7 +322,7 @@ impl<'a> Checker<'a> {
         command
     }
 
-    fn ask(&self, node: &str, asked: &Asked, takes: Duration) -> Result<Answer, Cut> {
+    fn ask(&self, node: &str, asked: &Question, takes: Duration) -> Result<Answer, Cut> {
         let done = run_piped(self.probe(node, asked), PROBE + takes, self.signals)?;
         last_answer(&done)
     }
@@ -337,7 +337,7 @@ impl<'a> Checker<'a> {
     /// The same, with link-local ones, by which others may route.
     fn all_addresses(&self, node: &str) -> Result<Vec<IpAddr>, Cut> {
         let mut all = self.addresses(node)?;
-        let done = self.ask(node, &Asked::Own, Duration::ZERO)?;
+        let done = self.ask(node, &Question::Own, Duration::ZERO)?;
         if let Answer::Own(own) = done {
             all.extend(own);
         }
@@ -384,8 +384,8 @@ fn answer_words(from: &str, to: &str, address: &str, time: Option<u32>) -> Strin
     }
 }
 
-fn way_words(ways: &[Way]) -> String {
-    let word = |way: &Way| match way.via {
+fn way_words(ways: &[Egress]) -> String {
+    let word = |way: &Egress| match way.via {
         Some(via) => format!("via {via} dev {}", way.dev),
         None => format!("dev {}", way.dev),
     };

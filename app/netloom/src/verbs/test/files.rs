@@ -14,7 +14,7 @@ const OF_A_NODE: u64 = 8 << 20;
 
 /// A lab to test.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TestedLab {
     /// Its file.
     pub(crate) file: PathBuf,
     /// Its name in the file.
@@ -28,7 +28,7 @@ pub(crate) struct Asked {
 }
 
 /// The labs of these files and folders, all without errors.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Asked>> {
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<TestedLab>> {
     let mut asked = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -67,7 +67,7 @@ fn lab_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A lab file; `None` without steps.
-fn read(file: &Path, number: usize) -> Result<Option<Asked>> {
+fn read(file: &Path, number: usize) -> Result<Option<TestedLab>> {
     let lab = source::lab(file, None)?;
     if lab.expect.is_empty() {
         return Ok(None);
@@ -75,7 +75,7 @@ fn read(file: &Path, number: usize) -> Result<Option<Asked>> {
     let plan = netloom_model::plan::plan(&lab)
         .map_err(|e| Usage(format!("{}: error: {e}", source::shown(file))))?;
     check_links(file, &lab, &plan)?;
-    Ok(Some(Asked {
+    Ok(Some(TestedLab {
         file: file.to_owned(),
         name: unique(&lab.name, number),
         steps: lab.expect.iter().map(netloom_model::expect::Step::title).collect(),

@@ -15,7 +15,7 @@ use netloom_lab::view::LogLine;
 use netloom_lab::{Folder, runtime_dir};
 use netloom_model::expect::What;
 use netloom_model::{Lab, Plan};
-use netloom_session::probe::Asked;
+use netloom_session::probe::Question;
 
 use super::checker::Checker;
 use super::command::Cut;
@@ -174,7 +174,7 @@ fn tell(line: &Line) -> Result<()> {
 
 /// `netloom probe`: answers a question inside a node.
 pub(crate) fn probe(asked: &str) -> Result<i32> {
-    let asked: Asked = serde_json::from_str(asked)?;
+    let asked: Question = serde_json::from_str(asked)?;
     netloom_session::probe::answer(&asked, &mut |answer| {
         let mut text = serde_json::to_vec(answer)?;
         text.push(b'\n');

@@ -3,7 +3,7 @@
 use netloom_config::printable;
 use serde::{Deserialize, Serialize};
 
-use super::files::Asked;
+use super::files::TestedLab;
 use crate::output::count;
 
 /// A line of a lab's own process.
@@ -62,7 +62,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Of a lab that has not begun.
-    pub(crate) fn new(asked: &Asked) -> Report {
+    pub(crate) fn new(asked: &TestedLab) -> Report {
         Report {
             file: asked.file.display().to_string(),
             lab: asked.lab.clone(),
@@ -207,7 +207,7 @@ pub(crate) mod samples {
 
     /// A lab of which the second step does not hold, and the third was not come to.
     pub(crate) fn failed() -> Report {
-        let asked = Asked {
+        let asked = TestedLab {
             file: "a&b.yaml".into(),
             lab: "talk".into(),
             name: "talk-test-1-0".into(),
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn names_stay_on_their_line() {
-        let asked = Asked {
+        let asked = TestedLab {
             file: "x\n  ok    all: holds\u{202e}.yaml".into(),
             lab: "talk".into(),
             name: "talk-test-1-0".into(),

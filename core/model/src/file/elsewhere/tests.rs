@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::file::table::Object;
-use crate::kinds::shm::keys::PORT_OF_SWITCH;
-use crate::parse::keys::{
+use crate::keys::{
     DIRECTION, FILE as FILE_KEYS, LAB as LAB_KEYS, LIMITS as LIMITS_KEYS, LINK as LINK_KEYS,
     NODE as NODE_KEYS, PROGRAM as PROGRAM_KEYS, READY as READY_KEYS, ROUTE as ROUTE_KEYS,
     SWITCH as SWITCH_KEYS,
 };
+use crate::kinds::shm::keys::PORT_OF_SWITCH;
 
 const TABLES: &[(&Object, Words)] = &[
     (&LAB_KEYS, LAB),

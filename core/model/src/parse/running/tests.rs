@@ -4,10 +4,10 @@ use netloom_impair::Impairments;
 
 use super::*;
 use crate::impairment;
+use crate::keys::{DIRECTION, LINK};
 use crate::kinds::openflow::{FailMode, OpenflowSwitch, OpenflowVersion};
 use crate::kinds::shm::{PortVlan, ShmSwitch, VdeFolder};
 use crate::lab::{Lab, NodeSpec, Protect};
-use crate::parse::keys::{DIRECTION, LINK};
 use crate::parse::parse;
 use crate::plan::{NewEnd, NewLink, plan};
 

@@ -20,7 +20,7 @@ const PART: u64 = 10;
 
 /// Whether and how a sender insists on its CPU. It is the thread's that made it.
 #[derive(Debug)]
-pub(crate) struct Insist {
+pub(crate) struct CpuClaim {
     preempted: u64,
     rivals: u32,
     refused: bool,
@@ -30,10 +30,10 @@ pub(crate) struct Insist {
     owed: u64,
 }
 
-impl Insist {
-    pub(crate) fn new() -> Insist {
+impl CpuClaim {
+    pub(crate) fn new() -> CpuClaim {
         let preempted = preemptions();
-        Insist { preempted, rivals: 0, refused: false, real: None, since: 0, owed: 0 }
+        CpuClaim { preempted, rivals: 0, refused: false, real: None, since: 0, owed: 0 }
     }
 
     /// Whether it has taken real-time priority.
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn without_a_rival_it_never_rests() {
-        let mut insist = Insist::new();
+        let mut insist = CpuClaim::new();
         for now in (0..100).map(|n| n * 1_000_000) {
             assert_eq!(insist.rest(now), None);
         }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_real_time_sender_sleeps_a_tenth_of_the_time() {
-        let mut insist = Insist::new();
+        let mut insist = CpuClaim::new();
         insist.real = RealTime::take().ok();
         if !insist.is_real() {
             assert_eq!(insist.rest(1 << 40), None, "not permitted");

@@ -30,16 +30,16 @@ pub(crate) struct Hint {
 
 /// What a port was told.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Notices {
     left: u32,
     /// Until when `left` has been refilled.
     since: Instant,
     last: Option<(Hint, Instant)>,
 }
 
-impl Told {
-    pub(crate) fn new(now: Instant) -> Told {
-        Told { left: BURST, since: now, last: None }
+impl Notices {
+    pub(crate) fn new(now: Instant) -> Notices {
+        Notices { left: BURST, since: now, last: None }
     }
 
     /// Whether the port may be told this now; it counts as told then.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn the_same_is_told_again_after_a_while() {
         let start = Instant::now();
-        let mut told = Told::new(start);
+        let mut told = Notices::new(start);
         assert!(told.admits(hint(1), start) && !told.admits(hint(1), start));
         assert!(!told.admits(hint(1), start + AGAIN - Duration::from_nanos(1)));
         assert!(told.admits(hint(1), start + AGAIN));
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn who_asks_for_many_is_told_of_some() {
         let start = Instant::now();
-        let mut told = Told::new(start);
+        let mut told = Notices::new(start);
         let mut count =
             |at| (0..1000).filter(|n: &u32| told.admits(hint(n.to_le_bytes()[0]), at)).count();
         assert_eq!(count(start), 64);

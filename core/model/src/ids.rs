@@ -2,11 +2,8 @@
 //! and switches, which shift when something before them is removed.
 
 use std::fmt;
-use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
-
-use super::{PlannedLink, PlannedNode, PlannedSwitch};
 
 macro_rules! identity {
     ($(#[$doc:meta])* $name:ident) => {
@@ -49,7 +46,7 @@ identity! {
 }
 
 impl Slot {
-    /// In the place of a node that is not shown, see [`Plan::subtree`](super::Plan::subtree).
+    /// In the place of a node that is not shown, see [`Plan::subtree`](crate::Plan::subtree).
     pub const NOT_SHOWN: Slot = Slot(usize::MAX);
 }
 
@@ -59,7 +56,7 @@ identity! {
 }
 
 impl LinkSlot {
-    /// In the place of a link that is not shown, see [`Plan::subtree`](super::Plan::subtree).
+    /// In the place of a link that is not shown, see [`Plan::subtree`](crate::Plan::subtree).
     pub const NOT_SHOWN: LinkSlot = LinkSlot(usize::MAX);
 }
 
@@ -67,28 +64,6 @@ identity! {
     /// The place of a switch in the plan's switches: an index.
     SwitchSlot
 }
-
-macro_rules! place {
-    ($slot:ident of $item:ident) => {
-        impl Index<$slot> for Vec<$item> {
-            type Output = $item;
-
-            fn index(&self, slot: $slot) -> &$item {
-                &self[slot.0]
-            }
-        }
-
-        impl IndexMut<$slot> for Vec<$item> {
-            fn index_mut(&mut self, slot: $slot) -> &mut $item {
-                &mut self[slot.0]
-            }
-        }
-    };
-}
-
-place!(Slot of PlannedNode);
-place!(LinkSlot of PlannedLink);
-place!(SwitchSlot of PlannedSwitch);
 
 identity! {
     /// Identifies a link on the machine for its lifetime.

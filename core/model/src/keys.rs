@@ -1,6 +1,8 @@
 //! The tables of the lab file's keys, except those of only one kind of switch (`crate::kinds`).
 
-use super::expect_keys::EXPECT;
+pub(crate) mod expect;
+
+use self::expect::EXPECT;
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{
     BYTES, COMMAND, DURATION, FOR, IF, Key, MODE, Object, RATE, SHARE, Value, key,

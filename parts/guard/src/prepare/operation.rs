@@ -11,7 +11,7 @@ use super::place::{Place, unprivileged};
 
 /// What a call asks for, and how it is done if it is allowed.
 #[derive(Debug)]
-pub(crate) struct Deed {
+pub(crate) struct Operation {
     /// The requests to decide, in the order of messages; empty if the call reaches nothing.
     pub(crate) wants: Vec<Want>,
     /// How it is done.
@@ -20,9 +20,9 @@ pub(crate) struct Deed {
     pub(crate) waits: bool,
 }
 
-impl Deed {
-    pub(super) fn quick(wants: Vec<Want>, act: Act) -> Deed {
-        Deed { wants, act, waits: false }
+impl Operation {
+    pub(super) fn quick(wants: Vec<Want>, act: Act) -> Operation {
+        Operation { wants, act, waits: false }
     }
 
     /// Leaves the messages before the first one that has this want: the kernel, too, sends those before one that fails, and

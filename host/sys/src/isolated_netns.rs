@@ -1,7 +1,7 @@
 //! A network namespace apart from all others, and sockets in it, for an ordinary user's process with threads.
 //!
 //! A process with threads cannot enter a user namespace, and an ordinary user cannot enter a network
-//! namespace without. So a [`Apart`] is a process that did both, has nothing else, and makes sockets on request. What
+//! namespace without. So a [`IsolatedNetns`] is a process that did both, has nothing else, and makes sockets on request. What
 //! the sockets may do there (bind to any port, set addresses) is decided by whose user namespace it is: the
 //! caller's user owns it (user_namespaces(7)). The process ends with its value, or with the caller.
 
@@ -23,7 +23,7 @@ const REQUEST: usize = 8;
 
 /// The namespace.
 #[derive(Debug)]
-pub struct Apart {
+pub struct IsolatedNetns {
     process: Pid,
     maker: Maker,
 }
@@ -45,12 +45,12 @@ pub fn channel() -> Result<(OwnedFd, OwnedFd)> {
     pair.map_err(|e| Failure::new("network namespace", "make a socket for", e).into())
 }
 
-impl Apart {
+impl IsolatedNetns {
     /// Makes it, with `lo` down.
     ///
     /// # Errors
     /// User namespaces or network namespaces are refused to this user.
-    pub fn start() -> Result<Apart> {
+    pub fn start() -> Result<IsolatedNetns> {
         let (ours, theirs) = channel()?;
         // SAFETY: the child only makes system calls on its own stack: it takes no lock, allocates nothing and does not
         // return, so that the state in which other threads were does not matter to it.
@@ -59,7 +59,7 @@ impl Apart {
             Forked::Parent(process) => process,
         };
         drop(theirs);
-        let apart = Apart { process, maker: Maker::of(ours) };
+        let apart = IsolatedNetns { process, maker: Maker::of(ours) };
         apart.maker.answer(None).map(drop)?;
         Ok(apart)
     }
@@ -111,7 +111,7 @@ impl Maker {
     }
 }
 
-impl Drop for Apart {
+impl Drop for IsolatedNetns {
     fn drop(&mut self) {
         self.maker.channel.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         // It ends because the channel did.

@@ -44,7 +44,7 @@ pub(crate) trait Kind {
 }
 
 /// The processes of one kind.
-pub(crate) struct OfNodes<K>(Mutex<Inner>, PhantomData<fn() -> K>);
+pub(crate) struct PerNode<K>(Mutex<Inner>, PhantomData<fn() -> K>);
 
 #[derive(Default)]
 struct Inner {
@@ -52,19 +52,19 @@ struct Inner {
     pause: Pause,
 }
 
-impl<K> Default for OfNodes<K> {
+impl<K> Default for PerNode<K> {
     fn default() -> Self {
-        OfNodes(Mutex::default(), PhantomData)
+        PerNode(Mutex::default(), PhantomData)
     }
 }
 
-impl<K> OfNodes<K> {
+impl<K> PerNode<K> {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Kind> OfNodes<K> {
+impl<K: Kind> PerNode<K> {
     /// Ends the processes of these nodes, and starts those that they have by now.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Inner {
     }
 }
 
-impl<K: Kind> Keeper for OfNodes<K> {
+impl<K: Kind> Keeper for PerNode<K> {
     fn fit(&self, context: &Context<'_>, fresh: Fresh<'_>) -> Result<()> {
         let mut inner = self.inner();
         let ids = fresh.ids(context.state);

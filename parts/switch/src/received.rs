@@ -8,7 +8,7 @@ use crate::application::Application;
 use crate::client::Client;
 
 /// One message.
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Join(Box<Application>),
     Open {
         to: u8,
@@ -31,41 +31,41 @@ pub(crate) enum Heard {
 }
 
 /// A client's next message.
-pub(crate) fn read(client: &mut Client) -> Heard {
+pub(crate) fn read(client: &mut Client) -> Received {
     // Copied here, because the received message borrows the channel.
     let (id, last, part) = match client.channel.receive() {
-        Ok(Incoming::Nothing) => return Heard::Nothing,
-        Ok(Incoming::Closed) => return Heard::Closed,
+        Ok(Incoming::Nothing) => return Received::Nothing,
+        Ok(Incoming::Closed) => return Received::Closed,
         Ok(Incoming::Message { message, descriptors }) => {
             let mut descriptors = descriptors.into_iter();
             match message {
                 Message::Join(join) => return application(&join, descriptors),
                 Message::Open { to } => {
                     let ring = descriptors.next();
-                    return ring.map_or(Heard::Nothing, |ring| Heard::Open { to, ring });
+                    return ring.map_or(Received::Nothing, |ring| Received::Open { to, ring });
                 }
                 Message::Close { number, direction } => {
-                    return Heard::Close { number, direction };
+                    return Received::Close { number, direction };
                 }
-                Message::Bye => return Heard::Bye,
+                Message::Bye => return Received::Bye,
                 Message::Request { id, last, body } => (id, last, body.to_vec()),
-                _ => return Heard::Wrong("not a message for a switch".into()),
+                _ => return Received::Wrong("not a message for a switch".into()),
             }
         }
-        Err(e) => return Heard::Wrong(e.to_string()),
+        Err(e) => return Received::Wrong(e.to_string()),
     };
-    let Some(collector) = client.collector() else { return Heard::Part };
+    let Some(collector) = client.collector() else { return Received::Part };
     match collector.push(last, &part) {
-        Ok(Some(body)) => Heard::Request { id, body },
-        Ok(None) => Heard::Part,
-        Err(e) => Heard::Wrong(e.to_string()),
+        Ok(Some(body)) => Received::Request { id, body },
+        Ok(None) => Received::Part,
+        Err(e) => Received::Wrong(e.to_string()),
     }
 }
 
-fn application(join: &Join<'_>, mut with: impl Iterator<Item = OwnedFd>) -> Heard {
-    let (Some(inbox), Some(uplink)) = (with.next(), with.next()) else { return Heard::Nothing };
+fn application(join: &Join<'_>, mut with: impl Iterator<Item = OwnedFd>) -> Received {
+    let (Some(inbox), Some(uplink)) = (with.next(), with.next()) else { return Received::Nothing };
     let edges: Vec<EdgeName> = join.edges.into_iter().collect();
-    Heard::Join(Box::new(Application {
+    Received::Join(Box::new(Application {
         version: join.version,
         number: join.number,
         name: join.name.to_owned(),

@@ -7,7 +7,7 @@ const NOTHING: usize = usize::MAX;
 
 /// The values.
 #[derive(Debug)]
-pub(crate) struct BySlot<T> {
+pub(crate) struct DenseSlots<T> {
     all: Vec<(Slot, T)>,
     /// Where a slot's value is in `all`.
     places: Vec<usize>,
@@ -15,13 +15,13 @@ pub(crate) struct BySlot<T> {
     free: Vec<Slot>,
 }
 
-impl<T> Default for BySlot<T> {
+impl<T> Default for DenseSlots<T> {
     fn default() -> Self {
-        BySlot { all: vec![], places: vec![], free: vec![] }
+        DenseSlots { all: vec![], places: vec![], free: vec![] }
     }
 }
 
-impl<T> BySlot<T> {
+impl<T> DenseSlots<T> {
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
@@ -38,7 +38,7 @@ impl<T> BySlot<T> {
         self.all.get(*at).map(|(_, value)| value)
     }
 
-    /// A slot for one more value: to be [put](BySlot::put), or given back.
+    /// A slot for one more value: to be [put](DenseSlots::put), or given back.
     pub(crate) fn take_slot(&mut self) -> Slot {
         self.free.pop().unwrap_or_else(|| {
             self.places.push(NOTHING);
@@ -131,7 +131,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_map_whose_slots_are_used_again(steps in steps()) {
-            let (mut real, mut model) = (BySlot::default(), BTreeMap::new());
+            let (mut real, mut model) = (DenseSlots::default(), BTreeMap::new());
             for step in steps {
                 match step {
                     Step::Put(value) => {
