@@ -8,15 +8,29 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-/// Writes a file, in the place of one that is there.
+/// Whether a file takes this path's place: a regular file is there, by its name or a link, or nothing. Devices, pipes
+/// and the like are written to: root's rename(2) would put a file in the place of /dev/null.
+pub(crate) fn is_replaced(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file())
+}
+
+/// Writes a file, in the place of one that is there and with its mode; or into what cannot be replaced.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
-    let fill = |mut file: File| file.write_all(text.as_bytes()).map(|()| file);
-    let done = nameless(path).and_then(fill).and_then(|file| put(&file, path));
+    if !is_replaced(path) {
+        return OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
+    }
+    let mode = fs::metadata(path).ok().map(|found| found.permissions());
+    let fill = |mut file: File| {
+        // Before the text: a file that only its owner reads stays one.
+        mode.clone().map_or(Ok(()), |mode| file.set_permissions(mode))?;
+        file.write_all(text.as_bytes()).map(|()| file)
+    };
+    let done = nameless(path).and_then(&fill).and_then(|file| put(&file, path));
     done.or_else(|_| {
         // Where a file system has no files without names.
         let draft = draft(path);
         let made = OpenOptions::new().write(true).create_new(true).open(&draft);
-        place(&draft, path, made.and_then(fill).and_then(|file| file.sync_all()))
+        place(&draft, path, made.and_then(&fill).and_then(|file| file.sync_all()))
     })
 }
 
@@ -49,4 +63,53 @@ fn place(draft: &Path, path: &Path, made: io::Result<()>) -> io::Result<()> {
         let _ = fs::remove_file(draft);
     }
     placed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_replaced_and_a_device_is_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "kept").unwrap();
+        symlink("file", path("to-file")).unwrap();
+        symlink("none", path("to-nothing")).unwrap();
+        symlink("/dev/null", path("to-device")).unwrap();
+        for name in ["file", "none", "to-file", "to-nothing"] {
+            assert!(is_replaced(&path(name)), "{name}");
+        }
+        assert!(!is_replaced(&path("to-device")) && !is_replaced(Path::new("/dev/null")));
+    }
+
+    #[test]
+    fn a_pipe_stays_one_and_gets_the_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::from_raw_mode(0o600)).unwrap();
+        // Open for both, so that neither side waits for the other.
+        let mut reader = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        write(&pipe, "name: a\n").unwrap();
+        let mut found = [0; 8];
+        reader.read_exact(&mut found).unwrap();
+        assert_eq!(&found, b"name: a\n");
+        assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+    }
+
+    #[test]
+    fn a_file_in_another_s_place_has_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        write(&file, "new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(write(folder.path(), "new").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

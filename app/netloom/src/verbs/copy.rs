@@ -129,12 +129,6 @@ fn root(entry: &Entry, node: &str) -> Result<std::os::fd::OwnedFd> {
 /// Writes a file of the guest, in a folder if `to` is one.
 const WRITE: &str = "if [ -d \"$1\" ]; then set -- \"${1%/}/$2\" \"$2\" \"$3\"; fi; cat > \"$1\" && chmod \"$3\" \"$1\"";
 
-/// Whether a copy replaces what has its name, including a link that another user made. A device or pipe is written to, also
-/// through a link like /dev/stdout.
-fn is_replaced(to: &Path) -> bool {
-    std::fs::metadata(to).map_or(true, |found| found.is_file())
-}
-
 /// Copies a regular file into a guest by its agent.
 fn into_guest(client: &netloom_api::Client, entry: &Entry, from: &Path, to: &str) -> Result<i32> {
     let file = open_regular(from).with_context(|| format!("{from:?}: open"))?;
@@ -158,7 +152,7 @@ fn out_of_guest(
     let name = name.ok_or_else(|| Usage(format!("{from:?}: not a file's name")))?;
     let to = if to.is_dir() { to.join(name) } else { to.to_owned() };
     let fail = |operation: &str| format!("{to:?}: {operation}");
-    let nameless = is_replaced(&to).then(|| whole_file::nameless(&to).ok()).flatten();
+    let nameless = whole_file::is_replaced(&to).then(|| whole_file::nameless(&to).ok()).flatten();
     let file = match &nameless {
         Some(file) => file.try_clone(),
         None => std::fs::File::create(&to),
@@ -173,25 +167,4 @@ fn out_of_guest(
         whole_file::put(&file, &to).with_context(|| fail("put in place"))?;
     }
     Ok(code)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_link_is_replaced_and_a_device_is_written_to() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        std::fs::write(path("file"), "kept").unwrap();
-        symlink("file", path("to-file")).unwrap();
-        symlink("none", path("to-nothing")).unwrap();
-        symlink("/dev/null", path("to-device")).unwrap();
-        for name in ["file", "none", "to-file", "to-nothing"] {
-            assert!(is_replaced(&path(name)), "{name}");
-        }
-        assert!(!is_replaced(&path("to-device")) && !is_replaced(Path::new("/dev/null")));
-    }
 }

@@ -117,7 +117,7 @@ fn base(output: &Path, folder: &Path) -> String {
 
 /// Writes a file as a whole.
 pub(super) fn write(path: &Path, text: &str, force: bool) -> Result<()> {
-    if !force && path.exists() {
+    if !force && path.exists() && whole_file::is_replaced(path) {
         return Err(Usage(format!("{path:?} is there already; --force replaces it")).into());
     }
     whole_file::write(path, text).with_context(|| format!("{path:?}: write"))
