@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use netloom_digest::splitmix::SplitMix64;
-use netloom_tests_e2e::{Machine, machine, pair};
+use netloom_tests_e2e::{Machine, machine, pair, root_only};
 use serde_json::{Value, json};
 
 const LAB: &str = "name: saved
@@ -179,6 +179,7 @@ impl Made {
 
 #[test]
 fn a_lab_changed_at_random_comes_up_the_same() {
+    root_only!("sets limits and budgets");
     let machine = machine!();
     let (seed, count) = (number("NETLOOM_EXPORT_SEED", 11), number("NETLOOM_EXPORT_COUNT", 50));
     let (mut random, mut made, mut done) = (SplitMix64::new(seed), Made::default(), 0);
@@ -216,7 +217,8 @@ fn a_lab_changed_at_random_comes_up_the_same() {
 #[test]
 fn a_lab_that_nobody_changed_is_written_as_it_is() {
     let machine = machine!();
-    machine.up("name: short\nnodes:\n  a: {forwarding: true}\n  b: {binds: {/srv/b: .}}\nlinks:\n  - [a, b]\n");
+    std::fs::create_dir(machine.scratch().path().join("own")).expect("make a folder");
+    machine.up("name: short\nnodes:\n  a: {forwarding: true}\n  b: {binds: {/srv/b: own}}\nlinks:\n  - [a, b]\n");
     let written = machine.ok("export lab short").text();
     let lines: Vec<&str> = written.lines().collect();
     assert_eq!(lines[0], "# Made by `netloom export lab` from the running lab.");
