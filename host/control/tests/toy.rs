@@ -92,7 +92,8 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn start<P: Protocol<Request = Request, Answer = Answer>>() -> Served {
-        let folder = tempfile::tempdir().expect("a folder");
+        // Not in the folder of this run, which other users cannot enter.
+        let folder = tempfile::tempdir_in("/tmp").expect("a folder");
         let listener = listen(&folder.path().join("control")).expect("listen");
         let mut desk = Desk::<P>::new(listener).expect("a desk");
         let thread = Some(std::thread::spawn(move || serve(&mut desk)));

@@ -67,10 +67,11 @@ fn ask(machine: &Machine, line: &str, body: &str) -> (u16, Value, Duration) {
         "{line} HTTP/1.1\r\nhost: lab\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    stream
-        .write_all(head.as_bytes())
-        .and_then(|()| stream.write_all(body.as_bytes()))
-        .expect("send");
+    let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+    // What is refused early is answered before all of it is read.
+    if let Err(error) = sent {
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "send");
+    }
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let took = begun.elapsed();
@@ -235,7 +236,8 @@ fn a_plan_as_long_as_it_may_be_takes_bounded_time() {
         format!(r#""{:x}:{:x}::1/64""#, 0x2000 + (n >> 16), n & 0xffff)
     });
     let bodies = [
-        ("an error at the end", 400, variables.clone() + "}"),
+        // As long as the one without it, which may be as long as a body can be.
+        ("an error at the end", 400, variables[..variables.len() - 1].to_owned() + "]"),
         ("variables", 200, variables),
         ("routes", 200, routes),
         ("addresses", 200, addresses),
