@@ -220,6 +220,17 @@ fn they_are_read_whoever_was_killed() {
     assert_eq!(machine.exec("a", &["sh", "-c", read_all]).ok().trim(), "read");
     // From outside, through an open file of a node whose holder is killed while somebody waits for it: nobody waits on.
     let (_, pid) = inits.iter().find(|(name, _)| name == "a").expect("the node");
+    // The reader before has closed its files; a reader waits only for files whose leases are taken again.
+    let leases = || {
+        let locks = std::fs::read_to_string("/proc/locks").expect("the locks");
+        let is_own = |line: &&str| {
+            line.contains("LEASE") && line.split_whitespace().any(|word| word == pid.to_string())
+        };
+        (locks.lines().filter(is_own).count() == 4).then_some(())
+    };
+    if is_root() {
+        wait_until("the leases of four files", Duration::from_secs(10), leases);
+    }
     signal(*pid, rustix::process::Signal::STOP);
     let mut waiting = std::process::Command::new("cat")
         .arg(format!("/proc/{pid}/root/proc/meminfo"))
