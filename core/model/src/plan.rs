@@ -45,6 +45,7 @@ mod validate;
 mod weight;
 
 pub use crate::ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};
+pub(crate) use build::build;
 pub use door::WayBack;
 pub use error::{PlanError, WIRE_AT_DOOR};
 pub use hints::hints;
@@ -74,7 +75,11 @@ use crate::slices::Slice;
 /// [`PlanError`] when addresses run out or clash, a bridge would have too many ports, or a route by
 /// hand leads nowhere; it names the object.
 pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
-    build::build(lab)
+    let mut plan = build(lab)?;
+    if let Some(scheme) = &mut plan.scheme {
+        scheme.file = Some(crate::write::write(lab, "").into());
+    }
+    Ok(plan)
 }
 
 /// Index of the first interface of a namespace after `lo`.

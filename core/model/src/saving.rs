@@ -19,7 +19,7 @@ use crate::plan::names::{Names, names};
 use crate::plan::ports::with_number;
 use crate::plan::segment::topology;
 use crate::plan::{
-    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Scheme, plan,
+    Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch, Scheme, build,
 };
 use crate::setting::Settings;
 
@@ -40,7 +40,7 @@ pub fn lab_of(running: &Plan) -> Result<Lab, String> {
     name_by_hand(&mut lab, running);
     let mut problem = None;
     for _ in 0..ROUNDS {
-        match plan(&lab) {
+        match build(&lab) {
             Ok(other) if !differs_by_hand(&mut lab, running, scheme, &other) => return Ok(lab),
             Ok(_) => problem = None,
             // An address that is given by hand may be one that another end gets by itself: then all are.
@@ -65,7 +65,7 @@ struct Made {
 impl Made {
     fn of(text: &str, name: &str) -> Option<Made> {
         let lab = parse("lab", text.as_bytes(), name).ok()?;
-        let plan = plan(&lab).ok()?;
+        let plan = build(&lab).ok()?;
         let places = |names: &mut dyn Iterator<Item = &String>| {
             names.enumerate().map(|(at, name)| (name.clone(), at)).collect()
         };

@@ -126,6 +126,11 @@ pub(crate) fn cpu_text(milli: u32) -> String {
 }
 
 pub(crate) fn memory_text(bytes: u64) -> String {
+    in_whole_units(bytes).unwrap_or_else(|| format!("{bytes} bytes"))
+}
+
+/// A number of bytes in the largest unit that it is a whole number of, if it is one of any.
+pub(crate) fn in_whole_units(bytes: u64) -> Option<String> {
     const UNITS: [(&str, u64); 6] = [
         ("GiB", 1 << 30),
         ("GB", 1_000_000_000),
@@ -134,10 +139,9 @@ pub(crate) fn memory_text(bytes: u64) -> String {
         ("KiB", 1 << 10),
         ("kB", 1000),
     ];
-    match UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size)) {
-        Some((unit, size)) => format!("{}{unit}", bytes / size),
-        None => format!("{bytes} bytes"),
-    }
+    let (unit, size) =
+        UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size))?;
+    Some(format!("{}{unit}", bytes / size))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::lab::{
     Bind, Exec, FileContent, FileSpec, Health, Lab, Limits, Node, NodeSpec, Program, Protect,
     Ready, Restart, RouteSpec, Via, charges_by_default,
 };
-use crate::setting::cpu_text;
+use crate::setting::{cpu_text, in_whole_units};
 use crate::users::Ids;
 
 type Children = BTreeMap<Option<usize>, Vec<usize>>;
@@ -266,21 +266,9 @@ pub(super) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A number of bytes, in the largest unit that it is a whole number of.
+/// A number of bytes as a lab file has it.
 pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 6] = [
-        ("GiB", 1 << 30),
-        ("GB", 1_000_000_000),
-        ("MiB", 1 << 20),
-        ("MB", 1_000_000),
-        ("KiB", 1 << 10),
-        ("kB", 1000),
-    ];
-    let whole = |(_, size): &(&str, u64)| bytes >= *size && bytes.is_multiple_of(*size);
-    match UNITS.into_iter().find(whole) {
-        Some((unit, size)) => format!("{}{unit}", bytes / size),
-        None => format!("{bytes}B"),
-    }
+    in_whole_units(bytes).unwrap_or_else(|| format!("{bytes}B"))
 }
 
 fn restart(restart: Restart) -> &'static str {
