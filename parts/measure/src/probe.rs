@@ -47,14 +47,34 @@ struct Sessions {
 struct Slot {
     /// Maximum memory of the session in bytes.
     takes: u64,
-    setup: Arc<Setup>,
-    /// `None` while the session is being prepared.
-    session: Option<Arc<Session>>,
+    stage: Stage,
+}
+
+#[derive(Clone)]
+enum Stage {
+    Preparing(Arc<Setup>),
+    Prepared(Arc<Session>),
+}
+
+impl Stage {
+    fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Stage::Preparing(_) => None,
+            Stage::Prepared(session) => Some(session),
+        }
+    }
+
+    fn setup(&self) -> &Setup {
+        match self {
+            Stage::Preparing(setup) => setup,
+            Stage::Prepared(session) => session.setup(),
+        }
+    }
 }
 
 impl Sessions {
     fn all(&self) -> impl Iterator<Item = (SessionId, &Arc<Session>)> {
-        self.by_id.iter().filter_map(|(id, slot)| Some((*id, slot.session.as_ref()?)))
+        self.by_id.iter().filter_map(|(id, slot)| Some((*id, slot.stage.session()?)))
     }
 
     /// Reserves a number for a new session.
@@ -76,7 +96,7 @@ impl Sessions {
             ));
         }
         self.last += 1;
-        self.by_id.insert(self.last, Slot { takes, setup, session: None });
+        self.by_id.insert(self.last, Slot { takes, stage: Stage::Preparing(setup) });
         Ok(self.last)
     }
 }
@@ -118,7 +138,8 @@ impl Probe {
         let mut sessions = lock(&self.sessions);
         match session {
             Ok(session) => {
-                sessions.by_id.insert(id, Slot { takes, setup, session: Some(Arc::new(session)) });
+                let stage = Stage::Prepared(Arc::new(session));
+                sessions.by_id.insert(id, Slot { takes, stage });
                 Ok(id)
             }
             Err(error) => {
@@ -145,15 +166,15 @@ impl Probe {
     fn check_marking(&self, own: SessionId, configuration: &Configuration) -> Result<()> {
         let others: Vec<_> = {
             let sessions = lock(&self.sessions);
-            let earlier = sessions.by_id.range(..own);
-            earlier.map(|(id, slot)| (*id, Arc::clone(&slot.setup), slot.session.clone())).collect()
+            sessions.by_id.range(..own).map(|(id, slot)| (*id, slot.stage.clone())).collect()
         };
-        for (id, theirs, session) in others {
+        for (id, other) in others {
+            let theirs = other.setup();
             let marking = &configuration.marking;
             let marks =
                 |spot: &&Spot| spot.marking != Marking::Off && marking.contains(&spot.netif);
             let Some(spot) = theirs.spots.iter().find(marks) else { continue };
-            let ended = session.is_some_and(|session| session.state() == State::Ended);
+            let ended = other.session().is_some_and(|session| session.state() == State::Ended);
             if !ended && overlap::of(configuration, &theirs.configuration) {
                 let object = format!("interface {:?}, egress", spot.netif);
                 let reason = format!(
@@ -183,7 +204,8 @@ impl Probe {
     /// # Errors
     /// No such session.
     pub fn session(&self, id: SessionId) -> Result<Arc<Session>> {
-        let found = lock(&self.sessions).by_id.get(&id).and_then(|slot| slot.session.clone());
+        let found =
+            lock(&self.sessions).by_id.get(&id).and_then(|slot| slot.stage.session().cloned());
         found.ok_or(Error::NoSession { id })
     }
 
