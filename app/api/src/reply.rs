@@ -80,7 +80,7 @@ impl Rejection {
         Rejection::new(StatusCode::BAD_REQUEST, format!("body: {why}")).with_code("invalid_body")
     }
 
-    /// There is no such route, or not by this method.
+    /// The path is unknown, or has no such method.
     pub(crate) fn no_route(status: StatusCode, why: String) -> Rejection {
         Rejection::new(status, why).with_code("no_such_route")
     }

@@ -23,7 +23,7 @@ impl Programs {
     /// Finds them: netloom is the given one, or that of the environment, or the one beside this program, or that of PATH.
     ///
     /// # Errors
-    /// There is no netloom.
+    /// No netloom was found.
     pub(crate) fn find(given: Option<PathBuf>) -> Result<Programs> {
         let own = std::env::current_exe().context("find own path")?;
         let variable = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());

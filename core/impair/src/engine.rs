@@ -211,7 +211,7 @@ impl Direction {
         self.number
     }
 
-    /// Whether so many packets more may be held.
+    /// Whether this many more packets may be held.
     fn has_room(&self, packets: u32) -> bool {
         let held = self.ledger.held.packets + u64::from(packets);
         self.asked.limit.is_none_or(|most| held <= u64::from(most))

@@ -39,7 +39,7 @@ pub enum LookupError {
         /// `; …`, or nothing.
         hint: String,
     },
-    /// There is no such part of another kind.
+    /// No part of another kind has the name.
     #[error("{kind} {name:?}: not in lab {lab:?}")]
     NoPart {
         /// The lab.

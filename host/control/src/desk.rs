@@ -38,7 +38,7 @@ pub fn listen(path: &Path) -> Result<OwnedFd, Failure> {
 
 /// A request.
 #[derive(Debug)]
-pub struct Asked<R> {
+pub struct Incoming<R> {
     /// Who asks.
     pub by: u64,
     /// For what.
@@ -84,7 +84,7 @@ impl<P: Protocol> Desk<P> {
     }
 
     /// Accepts those who wait, and returns the requests that are there.
-    pub fn turn(&mut self) -> Vec<Asked<P::Request>> {
+    pub fn turn(&mut self) -> Vec<Incoming<P::Request>> {
         let mut asked = vec![];
         for id in self.ready() {
             match id {
@@ -136,12 +136,12 @@ impl<P: Protocol> Desk<P> {
         }
     }
 
-    fn hear(&mut self, id: u64) -> Option<Asked<P::Request>> {
+    fn hear(&mut self, id: u64) -> Option<Incoming<P::Request>> {
         let guest = self.guests.get(&id)?;
         let again = Some(Errno::AGAIN.raw_os_error());
         match P::FORM.receive(P::OBJECT, &guest.socket) {
             _ if guest.waits => self.close(id),
-            Ok(Received::Value(request, with)) => return Some(Asked { by: id, request, with }),
+            Ok(Received::Value(request, with)) => return Some(Incoming { by: id, request, with }),
             Ok(Received::Malformed(reason)) => self.refuse(id, format!("message: {reason}")),
             Err(e) if e.raw_os_error() == again => {}
             Ok(Received::Ended) | Err(_) => self.close(id),

@@ -20,7 +20,7 @@ mod form;
 mod protocol;
 
 pub use client::Client;
-pub use desk::{Asked, Desk, listen};
+pub use desk::{Desk, Incoming, listen};
 pub use fault::{Fault, unexpected};
 pub use folder::{Folder, LOOK};
 pub use form::Form;

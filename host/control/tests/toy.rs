@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_control::{Asked, Client, Desk, Fault, Form, Protocol, Trust, listen};
+use netloom_control::{Client, Desk, Fault, Form, Incoming, Protocol, Trust, listen};
 use netloom_sys::process::wait_readable;
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ pub(super) fn serve<P: Protocol<Request = Request, Answer = Answer>>(desk: &mut 
     let mut waiting = BTreeMap::new();
     loop {
         assert!(wait_readable(desk.as_fd(), BOUND), "nobody stops it");
-        for Asked { by, request, with } in desk.turn() {
+        for Incoming { by, request, with } in desk.turn() {
             match request {
                 Request::Echo(text) => desk.answer(by, &Answer::Echo(text, with.len())),
                 Request::Long(length) => desk.answer(by, &Answer::Echo("x".repeat(length), 0)),

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use netloom_control::{Asked, Desk};
+use netloom_control::{Desk, Incoming};
 use netloom_model::lab::{Health, Ready};
 use netloom_sys::caps::Grant;
 use netloom_sys::process;
@@ -204,8 +204,8 @@ impl Init {
         }
     }
 
-    fn serve(&mut self, asked: Asked<Request>) {
-        let Asked { by, request, with } = asked;
+    fn serve(&mut self, asked: Incoming<Request>) {
+        let Incoming { by, request, with } = asked;
         match request {
             Request::Run => deputy::fork(self.grant, with),
             Request::Start => {

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use netloom_control::Asked;
+use netloom_control::Incoming;
 use netloom_ofconn::reach;
 
 use crate::control::{Answer, Request};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 impl Server {
     /// Answers the requests that are there.
     pub(crate) fn serve_clients(&mut self) {
-        for Asked { by, request, with } in self.desk.turn() {
+        for Incoming { by, request, with } in self.desk.turn() {
             let answer = self.obey(request, with).map_err(|e| e.reason());
             self.desk.reply(by, answer);
         }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use netloom_control::{Asked, Desk, Folder, LOOK};
+use netloom_control::{Desk, Folder, Incoming, LOOK};
 use netloom_filter::Program;
 use netloom_sys::{Failure, process};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -131,7 +131,7 @@ impl Server {
     }
 
     fn serve_clients(&mut self) {
-        for Asked { by, request, with } in self.desk.turn() {
+        for Incoming { by, request, with } in self.desk.turn() {
             match self.obey(by, request, with) {
                 Ok(None) => {}
                 Ok(Some(answer)) => self.desk.answer(by, &answer),

@@ -237,9 +237,9 @@ macro_rules! calls {
             path node: NodeName;
             /// Only output after the line with this `cursor`; all if absent
             query after: Cursor;
-            /// Only so many lines at the end; all if absent
+            /// How many of the last lines are meant; all if absent
             query tail: Option<u64>;
-            /// At most so many lines
+            /// The most lines to return
             query limit: Lines;
             /// How long to wait in milliseconds for output if there is none yet
             query wait_ms: Wait;

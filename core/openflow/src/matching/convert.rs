@@ -72,7 +72,7 @@ fn from_10(m: &Match10) -> Vec<Oxm> {
 fn vlan_from_10(m: &Match10, fields: &mut Vec<Oxm>) {
     let vid = !m.wildcards.has(Wildcards::DL_VLAN);
     let pcp = !m.wildcards.has(Wildcards::DL_VLAN_PCP);
-    // Without a tag there is no priority to compare.
+    // A frame without a tag has no priority to compare.
     if vid && m.dl_vlan == VLAN_NONE {
         fields.push(Oxm::exact(Field::VlanVid, 0));
         return;
