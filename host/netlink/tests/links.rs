@@ -12,6 +12,16 @@ use netloom_netlink::{
 const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 
+/// The first end of a pair has a carrier when the second is raised, but drops what it is to send until the kernel's
+/// linkwatch, a work queue, has given it its discipline (linkwatch_do_dev in net/core/link_watch.c).
+fn wait_for_operational(socket: &mut Socket, index: u32) {
+    let wait = std::time::Duration::from_secs(30);
+    netloom_kit::wait_until("an operational link", wait, || {
+        let link = socket.link(index).unwrap().unwrap();
+        (link.operational == Operational::Up).then_some(())
+    });
+}
+
 #[test]
 fn both_ends_of_a_veth_are_made_in_their_namespaces() {
     with_netns(&both_ends_of_a_veth_are_made_in_their_namespaces, |[core, left, right]| {
@@ -52,15 +62,7 @@ fn both_ends_of_a_veth_are_made_in_their_namespaces() {
             socket.run(&mut batch).unwrap();
             let link = socket.link(77).unwrap().unwrap();
             assert!(link.up && link.carrier);
-            // Older kernels (6.1) say so a moment later.
-            netloom_kit::wait_until(
-                "an operational link",
-                std::time::Duration::from_secs(10),
-                || {
-                    let link = socket.link(77).unwrap().unwrap();
-                    (link.operational == Operational::Up).then_some(())
-                },
-            );
+            wait_for_operational(&mut socket, 77);
         });
     });
 }
@@ -201,6 +203,7 @@ fn long_lists_are_whole_and_traffic_is_counted() {
                 names.iter().collect::<Vec<_>>()
             );
 
+            wait_for_operational(&mut socket, 1000);
             let before = socket.link(1000).unwrap().unwrap().traffic;
             let sender = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
             sender.send_to(&[0; 100], "10.0.0.2:9").unwrap();

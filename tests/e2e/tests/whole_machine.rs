@@ -62,8 +62,11 @@ fn what_a_lab_left_would_be_seen() {
             .env("NETLOOM_RUNTIME_DIR", &runtime)
             .spawn()
             .expect("start it");
-        netloom_tests_e2e::wait_until("it is in a network of its own", LONG, || {
-            before.difference(&before.again()).contains("+ netns ").then_some(())
+        // It enters the network as `unshare` and becomes `sleep` after.
+        netloom_tests_e2e::wait_until("it sleeps in a network of its own", LONG, || {
+            let difference = before.difference(&before.again());
+            let seen = ["+ netns ", "+ process sleep"].map(|thing| difference.contains(thing));
+            (seen == [true; 2]).then_some(())
         });
         let told = before.difference(&before.again());
         let link = "+ link left0\n".to_owned();
