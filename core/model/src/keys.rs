@@ -114,6 +114,29 @@ const WORKDIR_KEY: Key = key(
     "The directory in which it starts, an absolute path in the node. Default /.",
 );
 
+/// Ports and files that are waited for or checked, beside a map of conditions.
+macro_rules! conditions {
+    ($map:expr) => {
+        Value::AnyOf(&[
+            Value::Object($map),
+            PORT,
+            Value::Pattern("^/"),
+            Value::List(&Value::AnyOf(&[PORT, Value::Pattern("^/")]), None),
+        ])
+    };
+}
+
+/// A command, or a list of commands, of which each may be a map.
+macro_rules! commands {
+    ($map:expr) => {
+        Value::AnyOf(&[
+            Value::Text,
+            Value::Object($map),
+            Value::AnyList(&Value::AnyOf(&[COMMAND, Value::Object($map)])),
+        ])
+    };
+}
+
 /// Nodes by name.
 const NODES: Value = Value::Map(&Value::AnyOf(&[Value::Node, Value::Nothing]));
 
@@ -147,10 +170,14 @@ pub(crate) static LAB: Object = Object {
         key(
             "links",
             Value::AnyOf(&[
-                Value::AnyList(&Value::AnyOf(&[Value::Pair(&Value::Text), Value::Object(&LINK)])),
+                Value::AnyList(&Value::AnyOf(&[
+                    Value::Pair(&Value::Text),
+                    Value::Pattern(".[-, ]."),
+                    Value::Object(&LINK),
+                ])),
                 Value::Nothing,
             ]),
-            "The links: `[A, B]`, or a map with `ends: [A, B]` and more. An end is NODE, NODE:IFACE, \
+            "The links: `[A, B]`, `A-B`, or a map with `ends: [A, B]` and more. An end is NODE, NODE:IFACE, \
              SWITCH, host:IFACE (an interface of the host, bridged in), internet (NAT through the host) or nowhere.",
         ),
         key(
@@ -333,15 +360,16 @@ pub(crate) static NODE: Object = Object {
         ),
         key(
             "setup",
-            Value::AnyList(&COMMAND),
-            "Commands to do in order before any program of `run` is started: argument lists \
-             `[[prog, arg], [prog]]` without a shell. Each must end with exit code 0, else `up` fails.",
+            Value::AnyOf(&[Value::Text, Value::AnyList(&COMMAND)]),
+            "Commands to do in order before any program of `run` is started: one, or a list of them, as in `run`. \
+             Each must end with exit code 0, else `up` fails.",
         ),
         key(
             "run",
-            Value::AnyList(&Value::AnyOf(&[COMMAND, Value::Object(&PROGRAM)])),
-            "Programs to start, in order: argument lists `[[prog, arg], [prog]]` without a shell, or maps \
-             with `command` and `restart`.",
+            commands!(&PROGRAM),
+            "Programs to start, in order: one, or a list of them. Each is a line `prog arg`, split into words as a shell \
+             does, an argument list `[prog, arg]`, or a map with `command` and more. No shell runs it: what needs one is \
+             `[sh, -c, \"a | b\"]`.",
         ),
         key("env", Value::Map(&Value::Text), "Environment variables of its programs and of exec."),
         key(
@@ -361,17 +389,21 @@ pub(crate) static NODE: Object = Object {
             "Ports of the host that lead to programs of the node: one or a list. On the host's loopback, or at an address \
              before the port.",
         ),
-        key("ready", Value::Object(&READY), "What must hold before the node counts as ready."),
+        key(
+            "ready",
+            conditions!(&READY),
+            "What must hold before the node counts as ready: a map, or only a TCP port or a file's path, or a list of these.",
+        ),
         key(
             "exec",
-            Value::AnyList(&Value::AnyOf(&[COMMAND, Value::Object(&EXEC)])),
-            "Commands to do in order when every node of the lab is ready: argument lists `[[prog, arg], [prog]]` \
-             without a shell, or maps with `command` and more.",
+            commands!(&EXEC),
+            "Commands to do in order when every node of the lab is ready: one, or a list of them, as in `run`, or maps with \
+             `command` and more.",
         ),
         key(
             "health",
-            Value::Object(&HEALTH),
-            "A check that repeats as long as the node lives; `status` shows its result.",
+            conditions!(&HEALTH),
+            "A check that repeats as long as the node lives; `status` shows its result. A map, or as for `ready`.",
         ),
         key(
             "sysctls",
@@ -473,7 +505,10 @@ pub(crate) static PROGRAM: Object = Object {
     name: "program",
     doc: "A program that is started when the network is up.",
     keys: &[
-        Key { required: true, ..key("command", COMMAND, "The argument list; no shell.") },
+        Key {
+            required: true,
+            ..key("command", COMMAND, "The program and its arguments: a list or a line; no shell.")
+        },
         key(
             "restart",
             Value::Choice(&["never", "on-failure", "always"]),
@@ -547,7 +582,10 @@ pub(crate) static EXEC: Object = Object {
     name: "exec",
     doc: "A command that is done when every node of the lab is ready.",
     keys: &[
-        Key { required: true, ..key("command", COMMAND, "The argument list; no shell.") },
+        Key {
+            required: true,
+            ..key("command", COMMAND, "The program and its arguments: a list or a line; no shell.")
+        },
         key(
             "fatal",
             Value::Boolean,

@@ -26,9 +26,10 @@ mod switch;
 mod template;
 mod unroll;
 mod upkeep;
+mod words;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ipnet::IpNet;
 use netloom_config::{Diagnostics, Kind, Node as Yaml, Path, Place, Report, load, quote, read};
@@ -38,7 +39,7 @@ pub use self::running::{
     switch_kind,
 };
 
-use self::raw::{Origin, Parts, RawSteps, SwitchBody};
+use self::raw::{NodeBody, Origin, Parts, RawSteps, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
 use crate::bounds::{MAX_LINKS, MAX_NODES};
@@ -230,12 +231,13 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
         Ok(())
     })?;
     let path = Path::Root.key("links");
+    let known = names_of(nodes, switches);
     for (index, item) in items(fields.get("links"), &path, &mut context.report).iter().enumerate() {
         let path = path.index(index);
         unroll("", item.place, item, &top, context, &mut |round, context| {
             let report = &mut context.report;
             check_count(links.len(), MAX_LINKS, "links", round.place, report)?;
-            if let Some(value) = link::link(round.body, &path, report) {
+            if let Some(value) = link::link(round.body, &known, &path, report) {
                 let repetition = round.scope.repetition;
                 links.push(Origin { value, place: round.place, repetition });
             }
@@ -255,6 +257,12 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
         Ok(())
     })?;
     Ok(parts)
+}
+
+/// The names of nodes and switches: what a link's text is divided by.
+fn names_of(nodes: &[Origin<NodeBody>], switches: &[Origin<SwitchBody>]) -> HashSet<String> {
+    let nodes = nodes.iter().map(|node| &node.value.node.name);
+    nodes.chain(switches.iter().map(|switch| &switch.value.switch.name)).cloned().collect()
 }
 
 /// Calls `each` for every entry of a map of nodes, switches or slices; reports bad names.

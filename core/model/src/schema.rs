@@ -233,9 +233,9 @@ fn number(value: &Json) -> i64 {
 fn value(kind: &Value) -> Json {
     let mut shape = Shape::of(kind);
     // A map without required keys may be left empty: `limits:` is `limits: {}`.
-    if let Value::Object(object) = kind
-        && object.all_keys().all(|key| !key.required)
-    {
+    let kinds = if let Value::AnyOf(kinds) = kind { kinds } else { std::slice::from_ref(kind) };
+    let is_empty = |kind: &Value| matches!(kind, Value::Object(map) if map.all_keys().all(|key| !key.required));
+    if kinds.iter().any(is_empty) && !shape.types.contains(&"null") {
         shape.types.push("null");
     }
     Json::Object(shape.schema())

@@ -134,16 +134,37 @@ pub(crate) fn commands(value: &Yaml) -> String {
     if !lines.is_empty() && fits(&shown) { shown } else { "[[PROGRAM, ARGUMENT], ...]".to_owned() }
 }
 
+/// The argument list of a command line, by way of a shell where it needs one.
 fn arguments(line: &str) -> String {
-    if line.contains(['|', '&', ';', '$', '<', '>', '`', '*', '\'', '"', '\\', '(']) {
-        return format!("[sh, -c, {}]", netloom_config::quote(line));
+    if line.contains(['|', '&', ';', '$', '<', '>', '`', '*', '\'', '"', '\\', '('])
+        || line.contains(char::is_control)
+    {
+        return by_shell(line);
     }
-    let shown = |word: &str| match word.contains([',', '[', ']', '{', '}', '#', ':']) {
-        true => netloom_config::quote(word),
-        false => word.to_owned(),
-    };
     let words: Vec<String> = line.split_whitespace().map(shown).collect();
     format!("[{}]", words.join(", "))
+}
+
+/// The argument list of a shell that runs a line.
+pub(crate) fn by_shell(line: &str) -> String {
+    format!("[sh, -c, {}]", quoted(line))
+}
+
+/// A text in quotes of YAML, in which a backslash is one.
+fn quoted(text: &str) -> String {
+    match text.contains(char::is_control) {
+        // Several lines do not fit into a help of one line as they are.
+        true => netloom_config::quote(text),
+        false => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+/// A word of a list in YAML's flow style.
+pub(crate) fn shown(word: &str) -> String {
+    match word.is_empty() || word.contains([',', '[', ']', '{', '}', '#', ':', ' ']) {
+        true => quoted(word),
+        false => word.to_owned(),
+    }
 }
 
 /// Help for files of the host, which others write as `HOST:NODE`.
@@ -437,16 +458,6 @@ pub(crate) fn end(name: &str, iface: Option<&str>) -> Option<String> {
         "mgmt-net" => "leave this link out: netloom has no such end".to_owned(),
         _ => return None,
     })
-}
-
-/// Both ends of a link written as text: `a:eth1 -- b:eth1`.
-pub(crate) fn ends(text: &str) -> Option<String> {
-    let parts =
-        ["<->", "--", "->", ",", " - ", " "].iter().find_map(|between| text.split_once(between));
-    let (a, b) = parts.map(|(a, b)| (a.trim(), b.trim()))?;
-    let whole =
-        |end: &str| !end.is_empty() && !end.contains([' ', ',', '[', ']', '{', '}', '"', '\'']);
-    (whole(a) && whole(b) && fits(text)).then(|| format!("write [{a}, {b}]"))
 }
 
 /// Recognises by its first lines a file that is not a lab file.

@@ -105,8 +105,10 @@ pub(crate) const BYTES: Value = Value::Called(
 pub(crate) const MODE: Value =
     Value::Called("octal digits like 0644", &Value::NumberOrPattern(r"^(0o)?[0-7]{3,4}$"));
 
-pub(crate) const COMMAND: Value =
-    Value::Called("an argument list", &Value::List(&Value::Text, None));
+pub(crate) const COMMAND: Value = Value::Called(
+    "an argument list or a line",
+    &Value::AnyOf(&[Value::Text, Value::List(&Value::Text, None)]),
+);
 pub(crate) const SHARE: Value = Value::Called(
     "a percentage like 0.1%, or none",
     &Value::Pattern(r"^([0-9]+(\.[0-9]+)? *%|none)$"),

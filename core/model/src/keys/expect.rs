@@ -125,7 +125,10 @@ pub(crate) static OUTPUT: Object = Object {
     doc: "What a command in a node prints, and how it ends.",
     keys: &[
         Key { required: true, ..key("node", Value::Text, "The node.") },
-        Key { required: true, ..key("command", COMMAND, "The argument list; no shell.") },
+        Key {
+            required: true,
+            ..key("command", COMMAND, "The program and its arguments: a list or a line; no shell.")
+        },
         key(
             "contains",
             ONE_OR_MORE,

@@ -2,18 +2,24 @@
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use crate::file::Fields;
+use super::words::{self, Refused};
 use crate::file::values::{each_or_only, non_empty, owner};
+use crate::file::{Fields, elsewhere};
 use crate::lab::{Program, Ready, Via};
 use crate::naming::{inner_path_problem, interface_name_problem, node_path_problem};
 
-/// An argument list: a program and its arguments.
+/// A command: a list of a program and its arguments, or a line of text that is split into them.
 pub(crate) fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
-    if value.items().is_none() {
-        let help = "a command is a list: [ping, -c, \"3\", h2]".into();
-        let message = format!("{path}: expected an argument list, found {}", value.describe());
-        report.error_with(value.place, message, Some(help));
-        return None;
+    match value.kind {
+        Kind::Seq(_) => {}
+        Kind::Str => return line(value, path, report),
+        _ => {
+            let help =
+                "a command is a list or a line: [ping, -c, \"3\", h2] or ping -c 3 h2".into();
+            let message = format!("{path}: expected a command, found {}", value.describe());
+            report.error_with(value.place, message, Some(help));
+            return None;
+        }
     }
     let arguments = read::texts(value, path, report)?;
     match arguments.first() {
@@ -26,42 +32,90 @@ pub(crate) fn command(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Opt
     None
 }
 
-/// The items of `run`, `setup` or `exec`, each read by `one`.
+/// A line of text as a program and its arguments.
+pub(super) fn line(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
+    let (problem, help) = match words::split(&value.text) {
+        Ok(words) => return Some(words),
+        Err(Refused::NeedsShell(problem)) => {
+            (problem, Some(format!("write {}", elsewhere::by_shell(&value.text))))
+        }
+        Err(Refused::Malformed(problem)) => (problem.to_owned(), None),
+    };
+    report.error_with(value.place, format!("{path}: {problem}"), help);
+    None
+}
+
+/// The items of `run`, `setup` or `exec`, each read by `one`: a list of commands, or the only one.
 pub(crate) fn commands<T>(
     value: &Yaml,
     path: &Path<'_>,
     report: &mut Report,
     one: fn(&Yaml, &Path<'_>, &mut Report) -> Option<T>,
 ) -> Vec<T> {
-    let is_scalar = |item: &Yaml| !matches!(item.kind, Kind::Seq(_) | Kind::Map(_));
-    match value.items() {
-        Some(items) if !items.is_empty() && items.iter().all(is_scalar) => {
-            // Items may be words of one command, or commands with arguments.
-            let words = items.iter().flat_map(|item| item.text.split_whitespace());
-            let shown = words.collect::<Vec<_>>().join(", ");
-            let help = if shown.len() <= 60 && !shown.contains(char::is_control) {
-                format!("write [[{shown}]]")
-            } else {
-                "write [[...]]".to_owned()
-            };
-            report.error_with(
-                value.place,
-                format!("{path}: expected a list of argument lists"),
-                Some(help),
-            );
-            Vec::new()
-        }
-        Some(items) => {
+    let Some(items) = value.items() else { return one(value, path, report).into_iter().collect() };
+    match list_of(items) {
+        ListOf::Commands => {
             let read = items.iter().enumerate().map(|(i, item)| one(item, &path.index(i), report));
             read.flatten().collect()
         }
-        None => {
-            let message =
-                format!("{path}: expected a list of argument lists, found {}", value.describe());
-            report.error_with(value.place, message, Some("write [[program, argument]]".into()));
+        ListOf::Words => one(value, path, report).into_iter().collect(),
+        ListOf::Either => {
+            let message = format!("{path}: one command, or one in each item?");
+            report.error_with(value.place, message, Some(both_readings(items)));
             Vec::new()
         }
     }
+}
+
+/// What the items of a list of `run`, `setup` or `exec` are.
+enum ListOf {
+    Commands,
+    Words,
+    Either,
+}
+
+/// A list of texts is of commands if its first text cannot name a program, and of words if a later one cannot. The only
+/// word is a command either way.
+fn list_of(items: &[Yaml]) -> ListOf {
+    if items.len() < 2 || items.iter().any(|i| matches!(i.kind, Kind::Seq(_) | Kind::Map(_))) {
+        return ListOf::Commands;
+    }
+    let is_line = items[0].text.contains(char::is_whitespace);
+    let has_option = items[1..].iter().any(|item| item.text.starts_with('-'));
+    match (is_line, has_option) {
+        (true, false) => ListOf::Commands,
+        (false, true) => ListOf::Words,
+        _ => ListOf::Either,
+    }
+}
+
+fn both_readings(items: &[Yaml]) -> String {
+    let words: Vec<_> = items.iter().map(|item| elsewhere::shown(&item.text)).collect();
+    let (one, each) = (words.join(", "), words.join("], ["));
+    if one.len() <= 40 && !one.contains(char::is_control) {
+        format!("write [[{one}]] for one command, [[{each}]] for {}", words.len())
+    } else {
+        "write [[PROGRAM, ARGUMENT]] for one command, [[PROGRAM], [PROGRAM]] for several".to_owned()
+    }
+}
+
+/// The short form of conditions: a port, a file's absolute path, or a list of these.
+pub(crate) fn short_conditions(
+    value: &Yaml,
+    path: &Path<'_>,
+    ready: &mut Ready,
+    report: &mut Report,
+) {
+    each_or_only(value, path, report, |item, path, report| {
+        if item.text.starts_with('/') {
+            check_inner_path(&item.text, item.place, path, report);
+            ready.files.push(item.text.clone());
+        } else if matches!(item.kind, Kind::Int(_)) {
+            ready.tcp.extend(read::port(item, path, report));
+        } else {
+            read::expected(item, path, "a port, a path of a file, or a map like {tcp: 80}", report);
+        }
+    });
 }
 
 /// A directory in the node.
@@ -154,3 +208,6 @@ pub(crate) fn runs(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
     let workdir = fields.get("workdir").and_then(|v| workdir(v, &path.key("workdir"), report));
     Program { user, group, workdir, ..Program::once(vec![]) }
 }
+
+#[cfg(test)]
+mod tests;

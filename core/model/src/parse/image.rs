@@ -1,8 +1,9 @@
 //! Reads a node's image: `image`, `pull`, `entrypoint`, `cmd`.
 
-use netloom_config::{Node as Yaml, Path, Report, quote, read};
+use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
 use netloom_oci::Source;
 
+use super::common::line;
 use crate::file::values::non_empty;
 use crate::file::{Fields, choice};
 use crate::image::{ImageUse, PullWhen, WORDS};
@@ -60,9 +61,12 @@ fn name(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<String> {
 
 /// Arguments; an empty list is one, too.
 fn arguments(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vec<String>> {
+    if value.kind == Kind::Str {
+        return line(value, path, report);
+    }
     if value.items().is_none() {
-        let help = "arguments are a list: [nginx, -g, \"daemon off;\"]".to_owned();
-        let message = format!("{path}: expected an argument list, found {}", value.describe());
+        let help = "arguments are a list or a line: [sleep, inf] or sleep inf".to_owned();
+        let message = format!("{path}: expected arguments, found {}", value.describe());
         report.error_with(value.place, message, Some(help));
         return None;
     }
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_image_is_named_in_full_form() {
-        let text = b"nodes: {a: {image: alpine, pull: never, cmd: [sleep, 1d]}, b: {image: \"oci:x:1\", run: []}}";
+        let text = b"nodes: {a: {image: alpine, pull: never, cmd: sleep 1d}, b: {image: \"oci:x:1\", run: []}}";
         let lab = crate::parse("f", text, "f").unwrap();
         let image = lab.nodes[0].image.as_ref().unwrap();
         assert_eq!((image.name.as_str(), image.pull), ("alpine:latest", PullWhen::Never));
@@ -96,7 +100,8 @@ mod tests {
             ("image: a, root: b", "nodes.a.root: `image` and `root` exclude each other"),
             ("pull: never", "nodes.a.pull: only a node with an `image` has this"),
             ("image: a, pull: sometimes", "nodes.a.pull: expected one of missing, always, never"),
-            ("image: a, cmd: sleep", "nodes.a.cmd: expected an argument list"),
+            ("image: a, cmd: 5", "nodes.a.cmd: expected arguments, found 5"),
+            ("image: a, cmd: sleep 1; b", "nodes.a.cmd: `;` means something only to a shell"),
             ("image: a, cmd: [b], run: [[c]]", "nodes.a.run: `run` and `cmd` exclude each other"),
             ("kind: vm, accel: uml, image: a", "nodes.a.image: a virtual machine has"),
         ] {

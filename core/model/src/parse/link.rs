@@ -1,23 +1,30 @@
 //! Reads a link as written: ends by name, addresses by end.
 
+use std::collections::HashSet;
+
 use ipnet::IpNet;
 use netloom_bridge::Mac;
 use netloom_config::{Kind, Node as Yaml, Path, Report, quote, read};
 
 use super::impair::{RawImpairments, impairments};
 use super::raw::{EndAddresses, RawEnd, RawLink};
+use crate::file::Fields;
 use crate::file::values::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
-use crate::file::{Fields, elsewhere};
 use crate::keys::LINK;
 use crate::kinds::openflow::MOST_NUMBER;
 use crate::naming::{interface_name_problem, link_name_problem};
 
-/// Reads a link in either form; `None` unless it has two ends.
-pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {
+/// Reads a link in any form; `None` unless it has two ends. `known`: the names of nodes and switches.
+pub(crate) fn link(
+    yaml: &Yaml,
+    known: &HashSet<String>,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<RawLink> {
     match &yaml.kind {
-        Kind::Seq(_) => Some(RawLink {
+        Kind::Seq(_) | Kind::Str => Some(RawLink {
             place: yaml.place,
-            ends: ends(yaml, path, report)?,
+            ends: ends(yaml, known, path, report)?,
             name: None,
             addresses: Vec::new(),
             bare: None,
@@ -27,18 +34,20 @@ pub(crate) fn link(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
             mtu: None,
             impairments: RawImpairments::default(),
         }),
-        Kind::Map(_) => long_form(yaml, path, report),
+        Kind::Map(_) => long_form(yaml, known, path, report),
         _ => {
-            let found = yaml.describe();
-            let message =
-                format!("{path}: expected [A, B] or a map with `ends: [A, B]`, found {found}");
-            report.error_with(yaml.place, message, elsewhere::ends(&yaml.text));
+            read::expected(yaml, path, "[A, B], A-B or a map with `ends: [A, B]`", report);
             None
         }
     }
 }
 
-fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLink> {
+fn long_form(
+    yaml: &Yaml,
+    known: &HashSet<String>,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<RawLink> {
     let fields = Fields::open(yaml, path, &LINK, report)?;
     let name = fields.get("name").and_then(|v| name(v, &path.key("name"), report));
     let (bare, addresses) = match fields.get("addresses") {
@@ -56,7 +65,7 @@ fn long_form(yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<RawLin
         Some(At { value, place: v.place })
     });
     let impairments = impairments(&fields, path, report);
-    let ends = ends(fields.get("ends")?, &path.key("ends"), report)?;
+    let ends = ends(fields.get("ends")?, known, &path.key("ends"), report)?;
     let place = yaml.place;
     let link =
         RawLink { place, ends, name, addresses, bare, macs, numbers, subnets, mtu, impairments };
@@ -73,10 +82,18 @@ fn name(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<String>
     Some(At { value: name, place: value.place })
 }
 
-fn ends(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<[At<RawEnd>; 2]> {
+fn ends(
+    value: &Yaml,
+    known: &HashSet<String>,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<[At<RawEnd>; 2]> {
+    if value.kind == Kind::Str {
+        return divided(value, known, path, report);
+    }
     let Some(items) = value.items() else {
-        let message = format!("{path}: expected a list of two ends, found {}", value.describe());
-        report.error_with(value.place, message, elsewhere::ends(&value.text));
+        let message = format!("{path}: expected two ends like [A, B], found {}", value.describe());
+        report.error(value.place, message);
         return None;
     };
     let [a, b] = items else {
@@ -87,6 +104,73 @@ fn ends(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<[At<RawEnd
     let b = end(b, &path.index(1), report);
     Some([a?, b?])
 }
+
+/// The ends in a text like `h1-s1` or `h1:eth1 -- s1`, divided where both sides are ends of this file.
+fn divided(
+    value: &Yaml,
+    known: &HashSet<String>,
+    path: &Path<'_>,
+    report: &mut Report,
+) -> Option<[At<RawEnd>; 2]> {
+    let all = divisions(&value.text);
+    let is_known = |text: &str| match raw_end(text) {
+        Ok(RawEnd::Named { name, .. }) => known.contains(&name),
+        other => other.is_ok(),
+    };
+    let fitting: Vec<_> = all.iter().filter(|ends| ends.iter().all(|end| is_known(end))).collect();
+    let ends = match (&fitting[..], &all[..]) {
+        // With one way to divide it, unknown names are found when names are resolved.
+        ([ends], _) => **ends,
+        ([], [ends]) => *ends,
+        (several, _) => {
+            let shown = |[a, b]: &[&str; 2]| format!("[{a}, {b}]");
+            let message = match several.len() {
+                0 => format!("{path}: {} is not two ends", value.describe()),
+                _ => format!("{path}: {} has more than one meaning", value.describe()),
+            };
+            let ways: Vec<_> = several.iter().map(|ends| shown(ends)).take(3).collect();
+            let ways = if ways.is_empty() { "[A, B]".to_owned() } else { ways.join(" or ") };
+            report.error_with(value.place, message, Some(format!("write {ways}")));
+            return None;
+        }
+    };
+    let mut read = |text: &str| match raw_end(text) {
+        Ok(end) => Some(At { value: end, place: value.place }),
+        Err(problem) => {
+            report.error(value.place, format!("{path}: {problem}"));
+            None
+        }
+    };
+    let (a, b) = (read(ends[0]), read(ends[1]));
+    Some([a?, b?])
+}
+
+/// What separates ends in the texts of people and of other programs.
+const BETWEEN: [&str; 7] = ["<-->", "<->", "--", "->", "-", ",", " "];
+
+/// Every way to divide a text in two. A long text that nobody would write is not divided.
+fn divisions(text: &str) -> Vec<[&str; 2]> {
+    let mut all: Vec<[&str; 2]> = Vec::new();
+    if text.len() > LONGEST_TEXT {
+        return all;
+    }
+    let is_end = |end: &str| {
+        let unclean = |c: char| c.is_whitespace() || matches!(c, ',' | '<' | '>');
+        !end.is_empty() && !end.contains(unclean) && !end.starts_with('-') && !end.ends_with('-')
+    };
+    for between in BETWEEN {
+        for (at, _) in text.match_indices(between) {
+            let ends = [text[..at].trim(), text[at + between.len()..].trim()];
+            if ends.iter().all(|end| is_end(end)) && !all.contains(&ends) {
+                all.push(ends);
+            }
+        }
+    }
+    all
+}
+
+/// Two nodes' paths with interfaces and what separates them.
+const LONGEST_TEXT: usize = 600;
 
 fn end(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<At<RawEnd>> {
     let text = read::text(value, path, report)?;
@@ -249,3 +333,6 @@ fn host_address_problem(net: &IpNet) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use netloom_config::{Entry, Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::common::{check_inner_path, command, commands, conditions, dev, map, runs, via};
+use super::common::{
+    check_inner_path, command, commands, conditions, dev, map, runs, short_conditions, via,
+};
 use super::node_bounds::read_bounds;
 use super::raw::NodeBody;
 use super::surroundings::{forwarding, read_surroundings};
@@ -267,6 +269,10 @@ fn file(entry: &Entry, path: &Path<'_>, report: &mut Report) -> Option<FileSpec>
 
 fn ready(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Ready {
     let mut ready = Ready::default();
+    if !matches!(value.kind, Kind::Map(_) | Kind::Null) {
+        short_conditions(value, path, &mut ready, report);
+        return ready;
+    }
     let Some(fields) = Fields::open(value, path, &READY, report) else { return ready };
     conditions(&fields, path, &mut ready, report);
     if let Some(value) = fields.get("console") {

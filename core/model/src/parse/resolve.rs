@@ -52,12 +52,20 @@ pub(crate) fn names(parts: &Parts, report: &mut Report) -> HashMap<String, Named
 /// Resolves the ends of all links; those with errors are left out. `loops`: switches may form loops.
 pub(crate) fn links<'p>(
     parts: &'p Parts,
-    names: &HashMap<String, Named>,
+    names: &'p HashMap<String, Named>,
     loops: bool,
     report: &mut Report,
 ) -> Vec<Resolved<'p>> {
-    let mut resolver =
-        Resolver { names, taken: HashMap::new(), link_names: HashMap::new(), all: sorted(names) };
+    let mut unknown = HashMap::new();
+    for end in parts.links.iter().flat_map(|link| &link.value.ends) {
+        if let RawEnd::Named { name, iface: None } = &end.value
+            && !names.contains_key(name)
+        {
+            *unknown.entry(name.as_str()).or_default() += 1;
+        }
+    }
+    let (taken, link_names) = (HashMap::new(), HashMap::new());
+    let mut resolver = Resolver { names, taken, link_names, all: sorted(names), unknown };
     let mut resolved = Vec::with_capacity(parts.links.len());
     for raw in &parts.links {
         report.set_repetition(raw.repetition.clone());
@@ -84,6 +92,8 @@ struct Resolver<'n> {
     taken: HashMap<(Option<usize>, String), u32>,
     link_names: HashMap<String, u32>,
     all: Vec<&'n str>,
+    /// Names that nothing has, and how many links end there.
+    unknown: HashMap<&'n str, usize>,
 }
 
 impl Resolver<'_> {
@@ -161,9 +171,7 @@ impl Resolver<'_> {
                     None
                 }
                 None => {
-                    let doors = ["internet", "nowhere"];
-                    let help = elsewhere::end(name, iface.as_deref())
-                        .or_else(|| report.suggest(name, self.all.iter().copied().chain(doors)));
+                    let help = self.help_for(name, iface.as_deref(), report);
                     report.error_with(
                         end.place,
                         format!("no node or switch {}", quote(name)),
@@ -173,6 +181,21 @@ impl Resolver<'_> {
                 }
             },
         }
+    }
+
+    /// What several links share and nothing else names is a switch that was forgotten; else a name may be misspelt.
+    fn help_for(&self, name: &str, iface: Option<&str>, report: &mut Report) -> Option<String> {
+        let other = elsewhere::end(name, iface);
+        if other.is_some() {
+            return other;
+        }
+        if iface.is_none() && self.unknown.get(name).is_some_and(|links| *links > 1) {
+            return Some(format!(
+                "a switch has a line of its own: `{name}: {{}}` below a line `switches:`"
+            ));
+        }
+        let doors = ["internet", "nowhere"];
+        report.suggest(name, self.all.iter().copied().chain(doors))
     }
 
     /// Claims an interface of a node or, without one, of the host.

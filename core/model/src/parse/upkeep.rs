@@ -2,9 +2,9 @@
 
 use netloom_config::{Kind, Node as Yaml, Path, Report, read};
 
-use super::common::{command, commands, conditions, runs};
+use super::common::{command, commands, conditions, runs, short_conditions};
 use crate::bounds::SHORTEST_CHECK;
-use crate::file::{Fields, elsewhere};
+use crate::file::Fields;
 use crate::keys::{EXEC, HEALTH};
 use crate::lab::{Exec, Health, Node, Program, Ready};
 
@@ -16,15 +16,7 @@ pub(crate) fn read_upkeep(
     report: &mut Report,
 ) {
     if let Some(value) = fields.get("exec") {
-        let path = path.key("exec");
-        let is_line = |item: &Yaml| item.kind == Kind::Str && item.text.contains(' ');
-        if value.items().map_or(is_line(value), |items| items.iter().any(is_line)) {
-            let message = format!("{path}: expected a list of argument lists");
-            let help = format!("write exec: {}", elsewhere::commands(value));
-            report.error_with(value.place, message, Some(help));
-        } else {
-            node.exec = commands(value, &path, report, exec);
-        }
+        node.exec = commands(value, &path.key("exec"), report, exec);
     }
     if let Some(value) = fields.get("health") {
         node.health = health(value, &path.key("health"), report);
@@ -48,8 +40,12 @@ fn exec(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Exec> {
 }
 
 fn health(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Health> {
-    let fields = Fields::open(value, path, &HEALTH, report)?;
     let mut health = Health::default();
+    if !matches!(value.kind, Kind::Map(_) | Kind::Null) {
+        short_conditions(value, path, &mut health.check, report);
+        return Some(health);
+    }
+    let fields = Fields::open(value, path, &HEALTH, report)?;
     conditions(&fields, path, &mut health.check, report);
     let mut time = |key: &str, of: &mut std::time::Duration| {
         let Some(value) = fields.get(key) else { return };

@@ -49,7 +49,6 @@ fn a_file_that_is_followed_word_by_word_becomes_good() {
                  links:\n  - {endpoints: [\"a:eth1\", \"b:eth1\"], latency: 20, bw: 10, packet_loss: 5}\n";
     let mut text = wrong.to_owned();
     for (key, old) in [
-        ("exec", "exec: [ip link set lo up, \"sysctl -w net.ipv4.ip_forward=1\"]"),
         ("cpus", "cpus: 0.5"),
         ("mem", "mem: 256m"),
         ("endpoints", "endpoints: [\"a:eth1\", \"b:eth1\"]"),
@@ -77,7 +76,7 @@ fn commands_and_files_are_shown_as_netloom_has_them() {
         "write run: [[python3, -m, http.server, 80]]"
     );
     assert_eq!(node("command: [sleep, infinity]"), "write run: [[sleep, infinity]]");
-    assert_eq!(node("startup: \"echo a > /b\""), "write run: [[sh, -c, \"echo a > /b\"]]");
+    assert_eq!(node("startup: \"echo a > /b\""), "write run: [[sh, -c, 'echo a > /b']]");
     assert_eq!(node("args: {}"), "write run: [[PROGRAM, ARGUMENT], ...]");
     assert!(
         node("binds: [\"r1.conf:/etc/frr/frr.conf:ro\"]")
@@ -85,16 +84,6 @@ fn commands_and_files_are_shown_as_netloom_has_them() {
     );
     assert!(node("startup-config: r1.cfg").starts_with("write binds: {/etc/app.conf: r1.cfg}"));
     assert!(node("mem_limit: {}").starts_with("write it as limits: {memory"));
-}
-
-#[test]
-fn ends_that_are_text_become_a_list() {
-    assert_eq!(ends("a, b").as_deref(), Some("write [a, b]"));
-    assert_eq!(ends("a:eth1--b:eth1").as_deref(), Some("write [a:eth1, b:eth1]"));
-    assert_eq!(ends("r1 <-> r2").as_deref(), Some("write [r1, r2]"));
-    for none in ["a", "", "a, b, c", "--", "a b c"] {
-        assert_eq!(ends(none), None, "{none}");
-    }
 }
 
 #[test]
