@@ -7,6 +7,7 @@ fn place(action: &Action) -> Option<(u8, u8)> {
     let first = |place| Some((place, 0));
     match action {
         Action::CopyTtlIn => first(1),
+        // The specification has one place for pops; each header has its own kind, so a set may pop several.
         Action::PopVlan | Action::StripVlan => Some((2, 0)),
         Action::PopMpls(_) => Some((2, 1)),
         Action::PopPbb => Some((2, 2)),
@@ -53,6 +54,7 @@ impl ActionSet {
     /// The actions in order; with a group there is no output.
     pub(crate) fn ordered(self) -> Vec<Action> {
         let group = self.0.values().any(|action| matches!(action, Action::Group(_)));
+        // Section 5.10: if both a group and an output are in the set, the output is ignored.
         let skipped = |action: &Action| group && matches!(action, Action::Output { .. });
         self.0.into_values().filter(|action| !skipped(action)).collect()
     }

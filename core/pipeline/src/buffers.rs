@@ -46,6 +46,8 @@ impl Buffers {
 
     /// Keeps a packet; `None` if there is no room for it.
     pub(crate) fn keep(&mut self, in_port: PortNumber, bytes: &[u8], now: Time) -> Option<u32> {
+        // The largest number is OFP_NO_BUFFER. Numbers never come round: an old one would name another
+        // packet.
         if self.capacity == 0 || self.next >= u32::MAX - 1 || bytes.len() > MOST {
             return None;
         }

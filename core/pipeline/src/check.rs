@@ -67,6 +67,7 @@ pub(crate) fn instructions(
 ) -> Checked {
     for (index, instruction) in all.iter().enumerate() {
         let number = instruction.number();
+        // Section 5.9: a list has at most one instruction of each type.
         if all.iter().take(index).any(|before| before.number() == number) {
             return Err(Reason::BadInstructionUnsupInst);
         }
@@ -129,6 +130,7 @@ fn action_10(action: &Action, known: &Known<'_>) -> Checked {
         },
         Action::SetVlanVid(vid) if *vid > 0xfff => Err(Reason::BadActionBadArgument),
         Action::SetVlanPcp(pcp) if *pcp > 7 => Err(Reason::BadActionBadArgument),
+        // `nw_tos` has the DSCP in its upper six bits; the lower two, now ECN, are to be zero.
         Action::SetNwTos(tos) if tos & 3 != 0 => Err(Reason::BadActionBadArgument),
         _ => either(action, known),
     }
@@ -185,6 +187,8 @@ fn output(port: PortNumber, known: &Known<'_>) -> Checked {
         PortNumber::TABLE if known.tables_as_port => Ok(()),
         PortNumber::TABLE => Err(Reason::BadActionBadOutPort),
         PortNumber(0) | PortNumber::ANY => Err(Reason::BadActionBadOutPort),
+        // Numbers between OFPP_MAX and the reserved ports have no meaning; a port that only is not there yet
+        // is accepted, since an entry may be added before its port comes.
         PortNumber(number) if number > PortNumber::MAX.0 && number < PortNumber::IN_PORT.0 => {
             Err(Reason::BadActionBadOutPort)
         }
@@ -193,6 +197,7 @@ fn output(port: PortNumber, known: &Known<'_>) -> Checked {
 }
 
 fn set_field(oxm: &Oxm, state: &mut State) -> Checked {
+    // Extension headers are a summary of the packet, which has no bytes of its own to set.
     if oxm.field == Field::Ipv6Exthdr {
         return Err(Reason::BadActionBadSetType);
     }

@@ -57,6 +57,7 @@ fn to_13(action: &Action) -> Vec<Action> {
         Action::SetNwSrc(address) => set(Field::Ipv4Src, u128::from(*address)),
         Action::SetNwDst(address) => set(Field::Ipv4Dst, u128::from(*address)),
         Action::SetNwTos(tos) => set(Field::IpDscp, u128::from(*tos >> 2)),
+        // 1.0's action fits every transport protocol; 1.3 has no such field, and shows the most common one.
         Action::SetTpSrc(port) => set(Field::TcpSrc, u128::from(*port)),
         Action::SetTpDst(port) => set(Field::TcpDst, u128::from(*port)),
         Action::Enqueue { port, queue } => vec![Action::SetQueue(*queue), Action::output(*port)],

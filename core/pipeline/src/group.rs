@@ -102,6 +102,7 @@ impl<U: Fn(PortNumber) -> bool> Asking<'_, U> {
             false => 0,
         };
         let weights: Vec<u64> = group.buckets.iter().map(weight).collect();
+        // `None` if no live bucket has a weight: then there is nothing to choose from.
         let mut rest = hash.checked_rem(weights.iter().sum())?;
         weights.iter().position(|weight| {
             let here = rest < *weight;

@@ -119,6 +119,7 @@ fn ethernet(frame: &[u8], key: &mut FlowKey) -> Option<Headers> {
     key.set(Field::EthSrc, number(frame, 6, 6)?);
     let (mut at, mut tags) = (12, 0);
     let mut ethertype = be16(frame, at)?;
+    // Only the outermost tag is in the key (section 7.2.3.8), but what follows all tags is.
     while VLAN.contains(&ethertype) && tags < MOST {
         let Some(inner) = be16(frame, at + 4) else { break };
         if tags == 0 {
@@ -129,6 +130,7 @@ fn ethernet(frame: &[u8], key: &mut FlowKey) -> Option<Headers> {
         (at, tags, ethertype) = (at + 4, tags + 1, inner);
     }
     let (ethertype_at, ethertype) =
+        // IEEE 802.3: below 0x600 the field is a length.
         if ethertype < 0x600 { llc(frame, at) } else { (at, ethertype) };
     key.set(Field::EthType, u128::from(ethertype));
     Some(Headers { tags, ethertype_at, ethertype, network: ethertype_at + 2, ..Headers::default() })
@@ -168,6 +170,7 @@ fn ipv4(frame: &[u8], start: usize, key: &mut FlowKey) -> Option<Ip> {
         return None;
     }
     let bits = be16(header, 6)?;
+    // More fragments follow, or an offset; the bit above them is "don't fragment".
     let fragment = bits & 0x3fff != 0;
     let protocol = header[9];
     key.set(Field::IpDscp, u128::from(header[1] >> 2));
@@ -181,6 +184,7 @@ fn ipv4(frame: &[u8], start: usize, key: &mut FlowKey) -> Option<Ip> {
         end: frame.len().min(start + total),
         protocol_at: start + 9,
         protocol,
+        // Only the first fragment has the transport header.
         transport: (bits & 0x1fff == 0).then_some(start + length),
         fragment,
         routed: false,
@@ -265,11 +269,15 @@ fn skip_extension(frame: &[u8], ip: &mut Ip) -> bool {
         return false;
     };
     let units = usize::from(header[1]);
+    // Units: none in a fragment header (RFC 8200, 4.5), words less two in AH (RFC 4302, 2.2), else 8 bytes
+    // less one.
     let length = match ip.protocol {
         44 => 8,
         51 => (units + 2) * 4,
         _ => (units + 1) * 8,
     };
+    // Segments are left: the final destination is in the header, and the checksum covers that one (RFC 8200,
+    // 8.1).
     if ip.protocol == 43 && header[3] > 0 {
         ip.routed = true;
     }
@@ -278,6 +286,8 @@ fn skip_extension(frame: &[u8], ip: &mut Ip) -> bool {
     ip.protocol = header[0];
     ip.protocol_at = at;
     ip.transport = Some(at + length);
+    // A header with neither offset nor more fragments is an atomic fragment, which is a whole packet (RFC
+    // 6946).
     if fragment && offset & 0xfff9 != 0 {
         ip.fragment = true;
         if offset & 0xfff8 != 0 {
@@ -324,6 +334,8 @@ fn neighbour(packet: &[u8], at: usize, headers: &mut Headers, key: &mut FlowKey)
         let Some([number_of, units]) = packet.get(option..option + 2) else { return };
         let address = option + 2;
         match (kind, number_of, number(packet, address, 6)) {
+            // OXM has the source's address for solicitations alone, the target's for advertisements (table of
+            // section 7.2.3.8).
             (135, 1, Some(value)) if *units > 0 => {
                 key.set(Field::Ipv6NdSll, value);
                 headers.nd_sll = Some(address);

@@ -167,6 +167,8 @@ impl Pattern {
         let mut pattern = Pattern::default();
         for oxm in fields {
             pattern.mask.include(oxm.field, oxm.bits());
+            // Bits outside the mask are cleared, or equal matches would have different values and not be
+            // found as equal.
             let value = pattern.value.get(oxm.field) | oxm.value & oxm.bits();
             pattern.value.set(oxm.field, value);
         }

@@ -80,6 +80,8 @@ impl Learning {
         }
         let oldest = self.oldest();
         if oldest > now {
+            // Packets refresh addresses without moving `sweep`, so it is put right here, at most once a
+            // second: each time costs a look at all addresses.
             self.sweep = oldest.max(now.saturating_add(SWEEP));
         }
         oldest <= now

@@ -63,6 +63,7 @@ impl Meter {
         if self.flags.has(MeterFlags::BURST) && band.burst > 0 {
             return u64::from(band.burst) * SCALE;
         }
+        // At least one packet: a bucket that cannot hold one would never let any through.
         let least = if self.in_packets() { SCALE } else { 12 * SCALE };
         (u64::from(band.rate) * (SCALE / 10)).max(least)
     }

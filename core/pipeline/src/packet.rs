@@ -41,6 +41,7 @@ impl Packet {
             queue: None,
         };
         packet.key.set(Field::InPort, u128::from(in_port.0));
+        // No port is a bundle or a tunnel, so its physical port is the port itself.
         packet.key.set(Field::InPhyPort, u128::from(in_port.0));
         packet.reparse();
         packet
@@ -71,6 +72,7 @@ impl Packet {
         let (headers, key) = parse(&self.bytes);
         let own = [Field::InPort, Field::InPhyPort, Field::Metadata, Field::TunnelId];
         let old = std::mem::replace(&mut self.key, key);
+        // These come with the packet, not from its bytes.
         for field in own {
             self.key.set(field, old.get(field));
         }
@@ -131,11 +133,14 @@ impl Packet {
         }
         for (sum, old) in sums.iter().zip(old) {
             let Some(field) = be16(&self.bytes, sum.field) else { continue };
+            // RFC 768: zero says that the sender computed none, so there is none to update.
             if sum.udp && field == 0 {
                 continue;
             }
             let new = words(&self.bytes, sum);
+            // Equation 3 of RFC 1624; the simpler one of RFC 1141 can yield a wrong zero.
             let mut value = !fold(u64::from(!field) + (old ^ 0xffff) + new);
+            // RFC 768: a computed zero is sent as all ones.
             if sum.udp && value == 0 {
                 value = 0xffff;
             }
@@ -162,6 +167,7 @@ impl Packet {
     /// The transport checksum, if it covers the IP addresses; `base` is that of what changes in the IP header.
     fn pseudo_sum(&self, ip: &Ip, base: usize) -> Option<Sum> {
         let sum = self.transport_sum(ip)?;
+        // Of these protocols only ICMP of IPv4 has no pseudo-header in its sum (RFC 792; RFC 4443, 2.3).
         (ip.v6 || ip.protocol != ICMP).then_some(Sum { base, ..sum })
     }
 
@@ -298,6 +304,7 @@ impl Packet {
     fn push_pbb(&mut self, ethertype: u16) {
         let Some(addresses) = self.bytes.first_chunk::<12>().copied() else { return };
         let isid = low32(self.key.get(Field::PbbIsid));
+        // The priority of the service tag comes from the VLAN tag, as the table of default values says.
         let pcp = low32(self.key.get(Field::VlanPcp)) << 29;
         let mut head = addresses.to_vec();
         head.extend(ethertype.to_be_bytes());
@@ -307,6 +314,7 @@ impl Packet {
 
     /// Everything up to the end of the service tag goes, with the backbone's addresses and VLAN tag.
     fn pop_pbb(&mut self) {
+        // What is left must begin with an Ethernet header, or it is not a frame.
         if self.headers.ethertype == PBB && self.bytes.len() >= self.headers.network + 4 + 14 {
             self.remove(0, self.headers.network + 4);
         }
@@ -410,6 +418,8 @@ impl Packet {
         self.set_ip_tos(|old| {
             let dscp = old >> 2;
             let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+            // AFxy is class x in the upper bits, then precedence y, then a zero (RFC 2597, section 6); others
+            // have none.
             if !(1..=4).contains(&class) || precedence == 0 || dscp & 1 == 1 {
                 return old;
             }
@@ -468,9 +478,12 @@ impl Packet {
 
     fn set_sctp(&mut self, ip: &Ip, at: usize, offset: usize, port: u16) {
         self.write(at + offset, &port.to_be_bytes(), &[]);
+        // The CRC covers the whole packet, of which a fragment has only a part: it stays, and is wrong at the
+        // receiver.
         if ip.fragment || ip.end < at + 12 {
             return;
         }
+        // RFC 9260, 6.8: the field counts as zero.
         self.write(at + 8, &[0; 4], &[]);
         let sum = crc32c(self.bytes.get(at..ip.end).unwrap_or(&[]));
         self.write(at + 8, &sum.to_le_bytes(), &[]);
@@ -492,6 +505,7 @@ impl Packet {
     }
 
     fn set_arp(&mut self, offset: usize, new: &[u8]) {
+        // The operation is in the key only if the whole ARP packet was there, so no length is checked again.
         if self.key.get(Field::ArpOp) != 0 && self.headers.ip.is_none() {
             self.write(self.headers.network + offset, new, &[]);
         }

@@ -91,11 +91,14 @@ impl Rule {
 
     /// Whether it matches everything with the lowest priority (section 5.4).
     pub fn is_table_miss(&self) -> bool {
+        // 1.0 has no table-miss entry: there an entry that matches all is like any other, and packets it
+        // sends to controllers have the reason ACTION.
         self.priority == 0 && self.pattern.mask.is_zero() && self.version == Version::V13
     }
 
     /// Counts packets.
     pub(crate) fn count(&mut self, packets: u64, bytes: u64, now: Time) {
+        // In 1.0 this bit has no meaning; what a controller sets there must not stop its counters.
         if self.version == Version::V10 || !self.flags.has(FlowFlags::NO_PACKET_COUNTS) {
             self.packets += packets;
         }

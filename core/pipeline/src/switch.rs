@@ -182,6 +182,7 @@ pub struct Switch {
 impl Switch {
     /// A switch without ports and connections.
     pub fn new(mut options: Options) -> Switch {
+        // 0xff is OFPTT_ALL; and 254 tables have the numbers 0 to 253, below 1.0's table for emergencies.
         options.tables = options.tables.clamp(1, netloom_openflow::flow::TABLE_MAX);
         Switch {
             tables: vec![Table::default(); usize::from(options.tables)],

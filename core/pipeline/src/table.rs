@@ -203,6 +203,8 @@ impl Table {
         let index = self.tuple(&pattern.mask);
         if let Some(tuple) = self.tuples.get_mut(index) {
             let before = tuple.best_of_some();
+            // Tuples are sorted by their best priority; moving one is as dear as there are masks, so only
+            // when it changed.
             *tuple.priorities.entry(at.0).or_default() += 1;
             let moves = tuple.best_of_some() != before;
             self.link(index, &pattern.value, at, slot);
@@ -321,6 +323,8 @@ impl Table {
             let last = self.slots.len();
             self.free.remove(&u32::try_from(last).unwrap_or(u32::MAX));
         }
+        // A quarter, and room for twice as many: a table that grows and shrinks does not copy itself each
+        // time.
         if self.slots.capacity() > LEAST && self.slots.capacity() / 4 > self.slots.len() {
             self.slots.shrink_to(2 * self.slots.len());
             let words = self.slots.len().div_ceil(64);
@@ -355,6 +359,7 @@ impl Table {
             consulted.unite(&tuple.mask);
             let found = first_of(tuple, &self.slots, &key.masked(&tuple.mask));
             let found = found.map(|placed| &placed.rule);
+            // Masks with equal best priority may both match; the entry added first wins, not the first mask.
             if found.map(rank) > best.map(rank) {
                 best = found;
             }

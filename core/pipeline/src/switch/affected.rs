@@ -100,6 +100,7 @@ impl Switch {
     fn affected_by_group_mod(&self, change: &GroupMod) -> Option<Affected> {
         let group = change.group;
         let deletes = change.command == GroupCommand::Delete;
+        // Every entry with a group goes; which these are is not looked for, the whole cache is emptied.
         if deletes && group == GROUP_ALL {
             return None;
         }

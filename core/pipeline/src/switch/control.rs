@@ -200,6 +200,8 @@ impl Switch {
         let main = self.main(id);
         if let Some(connection) = self.connections.get_mut(&main) {
             connection.miss_send_len = config.miss_send_len;
+            // As in Open vSwitch, a service asks for packet-ins by setting a length: `ovs-ofctl monitor`
+            // does.
             connection.told |= config.miss_send_len > 0;
         }
         Ok(())
@@ -231,6 +233,7 @@ impl Switch {
         if !arrived && (in_port.is_reserved() || in_port.0 == 0) {
             return Err(Reason::BadRequestBadPort);
         }
+        // Before the buffer is taken: a refused message leaves its packet for the next one.
         self.check_actions(&actions, version, true)?;
         let data = if buffer == NO_BUFFER { data } else { self.buffers.take(buffer)?.1 };
         self.send_out(&data, in_port, &actions, now, out);
@@ -269,6 +272,7 @@ impl Switch {
         let gathered: usize = self.connections.values().map(|one| one.gather.bytes()).sum();
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let bytes = usize::from(header.length);
+        // `most` bounds the whole request, so what this connection has gathered of it counts as free.
         let left = MOST_GATHERED_BY_ALL.saturating_sub(gathered) + connection.gather.bytes();
         // One that comes whole is not gathered.
         let most = MOST_GATHERED.min(left.max(bytes));

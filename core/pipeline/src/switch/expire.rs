@@ -39,6 +39,8 @@ impl Switch {
             if end.is_some_and(|end| end <= now) {
                 return true;
             }
+            // The set's key must be the one that the entry remembers, or it could not be removed with the
+            // entry.
             rule.scheduled = end;
             self.deadlines.pop_first();
             self.deadlines.extend(end.map(|end| (end, id)));

@@ -41,6 +41,7 @@ impl Switch {
             tables: self.options.tables,
             auxiliary: auxiliary.map_or(0, |(_, number)| number),
             capabilities: both | own,
+            // Bits of OFPAT_* 0 to 11, all of 1.0; in 1.3 the field is reserved.
             actions: if v10 { 0xfff } else { 0 },
             ports: ports.map(|port| described(&port.desc, version)).collect(),
         }

@@ -23,6 +23,7 @@ impl Switch {
         out: &mut Outputs,
     ) -> Result<(), Reason> {
         let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        // Only deletions may name all tables (section 6.4).
         let all = change.table == TABLE_ALL && deletes;
         if !all && change.table >= self.options.tables {
             return Err(Reason::FlowModFailedBadTableId);
@@ -51,6 +52,8 @@ impl Switch {
         }
         self.changed();
         if change.buffer != NO_BUFFER && !deletes {
+            // After the change: the packet is to meet the new entry. If the buffer is gone the entry stays
+            // all the same.
             let (in_port, bytes) = self.buffers.take(change.buffer)?;
             self.resume(&bytes, in_port, now, out);
         }
@@ -114,6 +117,7 @@ impl Switch {
         let same = table.find(&rule.pattern, rule.priority);
         let freed = same.map_or(0, uses::of_rule);
         let same = same.map(|rule| rule.id);
+        // An entry that replaces another takes its place, so a full table accepts it.
         let is_full = same.is_none() && table.len() >= usize::try_from(most).unwrap_or(usize::MAX);
         if is_full || !self.has_memory(freed, uses::of_rule(&rule)) {
             return Err(Reason::FlowModFailedTableFull);
@@ -121,6 +125,7 @@ impl Switch {
         let table = self.tables.get_mut(index).ok_or(Reason::FlowModFailedBadTableId)?;
         if let Some(old) = same.and_then(|id| table.remove(id)) {
             self.uses.rule_goes(&old);
+            // 1.0 always begins at zero (4.6 of 1.0.0); 1.3 only with this flag.
             if version == Version::V13 && !change.flags.has(FlowFlags::RESET_COUNTS) {
                 (rule.packets, rule.bytes) = (old.packets, old.bytes);
             }

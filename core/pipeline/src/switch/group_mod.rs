@@ -47,6 +47,8 @@ impl Switch {
             }
             GroupCommand::Add | GroupCommand::Modify => {
                 let created = self.groups.0.get(&number).map_or(now, |group| group.created);
+                // Everything is checked before the old group goes: a refused modification leaves it as it
+                // was.
                 let group = self.checked_group(change, created)?;
                 self.uses.group_comes(&group);
                 if let Some(old) = self.groups.0.insert(number, group) {

@@ -147,6 +147,7 @@ impl Switch {
     pub(super) fn leave_job(&mut self, id: ConnectionId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let may_be_left = match job.task {
+            // The group or meter is already gone; entries that use it must not stay.
             Task::Delete(Chosen::Groups(_) | Chosen::Meters(_), _) => false,
             Task::Delete(Chosen::Filter(_), _) | Task::Modify(_) => true,
             Task::Tell(_) | Task::Sum(..) | Task::List(..) => {
@@ -210,6 +211,8 @@ impl Switch {
                 });
                 (None, job.next.is_empty() && self.is_past(*place))
             }
+            // A first pass only measures: a modification that does not fit is refused whole, not in the
+            // middle.
             Task::Modify(modifying) if !modifying.measured => {
                 self.measure(modifying, last, place, work)?;
                 (None, false)
@@ -314,6 +317,7 @@ impl Switch {
         self.changed();
         let mut done = 0;
         for id in next.iter() {
+            // At least one each time, or a job would never end while there is no work to spare.
             if !work.is_left() && done > 0 {
                 break;
             }

@@ -110,6 +110,7 @@ impl Switch {
         if to.is_empty() {
             return false;
         }
+        // Before the meter and the buffer: packets that nobody can take must use up neither.
         to.retain(|(id, _)| !self.is_left_out(*id, out));
         if to.is_empty() {
             return true;
@@ -123,6 +124,8 @@ impl Switch {
             let miss = self.connections.get(&id).map_or(0, |connection| connection.miss_send_len);
             let max_len = notice.max_len.unwrap_or(miss);
             if buffer.is_none() && max_len != action::NO_BUFFER {
+                // One buffer for all receivers: the first that answers decides, and no copy waits for the
+                // others.
                 buffer = self.buffers.keep(packet.in_port(), whole, now);
             }
             let kept = buffer.filter(|_| max_len != action::NO_BUFFER);

@@ -26,6 +26,7 @@ impl Switch {
                 if !walk.may_copy(packet.bytes().len()) {
                     return;
                 }
+                // A packet-out goes through the tables once; entries in them may not send it there again.
                 walk.tables = false;
                 self.run(&mut packet.clone(), walk);
                 walk.tables = true;
@@ -37,6 +38,7 @@ impl Switch {
                 let notice = Notice { max_len: Some(max_len), only_10: false, ..walk.notice };
                 self.tell(packet, notice, walk);
             }
+            // Only OFPP_IN_PORT sends a packet back where it came from (section 4.5).
             port if port == packet.in_port() => walk.drop(Drop::Hairpin),
             port => self.send(port, packet, walk),
         }

@@ -87,6 +87,8 @@ impl Switch {
         let desc = state.desc;
         self.ports.insert(port.number, state);
         if reason == PortReason::Add || before != desc {
+            // Stations behind it may come back behind another port: without this, frames to them would be
+            // lost here until they send.
             if desc.state.has(StateFlags::LINK_DOWN) {
                 self.learning.forget(port.number);
             }
@@ -126,6 +128,7 @@ impl Switch {
         out: &mut Outputs,
     ) -> Result<(), Reason> {
         let port = self.ports.get_mut(&change.port).ok_or(Reason::PortModFailedBadPort)?;
+        // The address guards against a number that another port has by now (section 7.3.4.3).
         if port.desc.address != change.address {
             return Err(Reason::PortModFailedBadHwAddr);
         }

@@ -85,6 +85,7 @@ impl Switch {
             told: !service,
             role: Role::Equal,
             interests: AsyncConfig::default(),
+            // OFP_DEFAULT_MISS_SEND_LEN.
             miss_send_len: 128,
             full: false,
             gather: Gather::default(),
@@ -219,6 +220,7 @@ impl Switch {
 
     /// A generation may not be older than the last; numbers go round (section 6.3.6).
     fn elect(&mut self, generation: u64) -> Result<(), Reason> {
+        // The distance is signed (section 6.3.6), so that numbers may pass from the largest to zero.
         let older = |last: u64| generation.wrapping_sub(last) > u64::MAX / 2;
         if self.election.is_some_and(older) {
             return Err(Reason::RoleRequestFailedStale);

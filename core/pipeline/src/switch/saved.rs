@@ -231,6 +231,7 @@ impl Switch {
         if version == Version::V13 {
             netloom_openflow::matching::check(&fields)?;
         }
+        // A group or meter that is missing does not cost the entry: `walk` drops the packets that need it.
         let any = |_| true;
         let known =
             Known { tables: self.options.tables, group: &any, meter: &any, tables_as_port: false };

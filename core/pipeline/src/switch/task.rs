@@ -47,6 +47,7 @@ pub(super) fn filter(change: &FlowMod, version: Version) -> Filter {
         table: if v10 { TABLE_ALL } else { change.table },
         pattern: Pattern::new(&change.matching.to_oxm()),
         cookie: change.cookie,
+        // 1.0's field only sets the cookie; it selects nothing.
         cookie_mask: if v10 { 0 } else { change.cookie_mask },
         out_port: if deletes { change.out_port } else { PortNumber::ANY },
         out_group: if deletes && !v10 { change.out_group } else { GROUP_ANY },

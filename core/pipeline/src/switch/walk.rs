@@ -31,6 +31,7 @@ impl Switch {
             walk.drop(Drop::Receive);
             return walk.trace;
         };
+        // With one of the two flags the destination decides: STP's group address or another.
         if state.is(PortConfig::NO_RECV) != state.is(PortConfig::NO_RECV_STP) {
             walk.trace.consulted.include(Field::EthDst, Field::EthDst.full());
         }
@@ -119,6 +120,7 @@ impl Switch {
     ) {
         let mut walk = Walk::new(bytes.len(), now, out);
         walk.tables = true;
+        // A controller that sends a packet has it; what comes back is not buffered for it.
         walk.notice.max_len = Some(netloom_openflow::action::NO_BUFFER);
         if bytes.len() >= 14 {
             self.actions(actions, &mut Packet::new(bytes, in_port), &mut walk);
@@ -185,6 +187,7 @@ impl Switch {
             max_len: None,
             only_10: false,
         };
+        // A second handle, not a copy of the list: `self` is borrowed while they run.
         let instructions = std::sync::Arc::clone(&rule.instructions);
         let mut next = None;
         for instruction in instructions.iter() {
@@ -378,6 +381,7 @@ impl Switch {
             let mut set = ActionSet::default();
             set.write(&actions);
             walk.trace.effects.push(Effect::Copy);
+            // A bucket removes headers of its own copy only.
             let opened = walk.opened;
             self.actions(&set.ordered(), &mut packet.clone(), walk);
             walk.opened = opened;
