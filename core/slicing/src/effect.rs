@@ -163,6 +163,7 @@ impl Packets {
             Action::SetNwTos(tos) => self.set(Field::IpDscp, u128::from(tos >> 2)),
             Action::SetTpSrc(port) => self.set_transport(0, *port),
             Action::SetTpDst(port) => self.set_transport(1, *port),
+            // The old headers are behind the label now, where a switch does not look.
             Action::PushMpls(ethertype) => self.uncover(*ethertype),
             Action::PopMpls(ethertype) if self.may_be(&MPLS) => {
                 let known = self.now.exact(Field::EthType).is_some();
@@ -248,6 +249,7 @@ impl Packets {
             (132, [Field::SctpSrc, Field::SctpDst]),
             (1, [Field::Icmpv4Type, Field::Icmpv4Code]),
         ];
+        // 1.0 sets the port of the protocol that the packet has, which the cube may leave open: all that fit.
         for (protocol, fields) in pairs {
             let (value, mask) = self.now.get(Field::IpProto);
             if protocol & mask == value

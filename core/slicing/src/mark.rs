@@ -64,8 +64,10 @@ pub(crate) fn mark(key: &Key, number: u64, frame: &[u8]) -> Option<Vec<u8>> {
     let mut marked = frame.get(..end)?.to_vec();
     marked.extend(HEAD);
     marked.extend(number.to_be_bytes());
+    // Over everything before it, so that the mark is worth nothing in another frame.
     let signature = siphash(&key.0, &marked);
     marked.extend(signature.to_be_bytes());
+    // Receivers ignore what follows the end of the LLDPDU, so the mark stands before it.
     marked.extend(frame.get(end..).unwrap_or(&END));
     Some(marked)
 }
@@ -92,6 +94,7 @@ pub(crate) fn unmark(key: &Key, frame: &[u8]) -> Marked {
     let (number, signature) = (word(tlv.get(6..)), word(tlv.get(14..)));
     let signed = frame.get(..at + 14).map(|bytes| siphash(&key.0, bytes));
     match number {
+        // Without the first condition a mark that is cut would pass: both would be `None`.
         Some(number) if signed.is_some() && signed == signature => {
             let mut bytes = frame.to_vec();
             bytes.drain(at..at + LENGTH);

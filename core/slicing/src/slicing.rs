@@ -196,6 +196,7 @@ impl Slicing {
         if slices.len() > MOST_SLICES {
             return vec![(MOST_SLICES, Error::TooMany { count: slices.len() })];
         }
+        // Nothing is signed by it: only spaces are compared.
         let mut all = Slicing::none(Key([0; 16]));
         let mut faults = vec![];
         for (at, slice) in slices.into_iter().enumerate() {
@@ -207,6 +208,7 @@ impl Slicing {
     /// Adds a slice; returns what is wrong with it, this many overlaps at most. An invalid slice does not affect others.
     fn push(&mut self, slice: Option<Slice>, overlaps: usize) -> Vec<Error> {
         let Some(slice) = slice else {
+            // A slice's number is its place in both lists, so a gap is in both.
             self.slices.push(None);
             self.regions.push(Region { cubes: vec![] });
             return vec![];

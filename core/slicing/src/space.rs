@@ -112,6 +112,7 @@ pub(crate) fn prefixes(range: &RangeInclusive<u16>) -> Vec<(u128, u128)> {
     let (mut from, to) = (u32::from(*range.start()), u32::from(*range.end()));
     let mut all = vec![];
     while from <= to {
+        // Zero has 32 trailing zeros, but a block has 16 bits at most.
         let aligned = if from == 0 { 16 } else { from.trailing_zeros().min(16) };
         // The greatest block that begins here and ends in the range.
         let fits = (to - from + 1).ilog2();

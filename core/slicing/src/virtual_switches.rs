@@ -308,6 +308,7 @@ impl VirtualSwitches {
         let mut out = vec![];
         let Some(member) = self.members.get_mut(usize::from(slice.0)) else { return out };
         member.counters.messages += 1;
+        // It uses up the quota like any message; the answer is an error whether there was room or not.
         member.has_turn(now);
         member.counters.refused += 1;
         let answer = Message::Error(error.answer(self.version, bytes));
@@ -331,6 +332,7 @@ impl VirtualSwitches {
     fn error(&mut self, now: Time, xid: u32, error: ErrorMessage, out: &mut Vec<Out>) {
         let Some((sent, kind)) = self.pending.take(xid) else { return };
         let ErrorMessage { kind: of, code, .. } = error;
+        // Only for the log: the controller gets the switch's own numbers, known here or not.
         let reason = error.reason(self.version).unwrap_or(Reason::BadRequestEperm);
         let told = match kind {
             Kind::Rule(number) => self.rule_failed(sent.slice, number, now),

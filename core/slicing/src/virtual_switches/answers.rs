@@ -108,6 +108,7 @@ impl VirtualSwitches {
                 Request::QueueStats { port: real_port(port)?, queue }
             }
             Request::GroupStats(group) => {
+                // Any other group that the slice lacks was answered in `known`.
                 Request::GroupStats(member.groups.real(group).unwrap_or(GROUP_ALL))
             }
             Request::MeterStats(METER_ALL) => Request::MeterStats(METER_ALL),
@@ -277,6 +278,7 @@ impl VirtualSwitches {
             (What::Other, reply) => {
                 let reply = self.seen_reply(sent.slice, reply);
                 if !more {
+                    // Only the last part ends the request: more parts come under the same number.
                     self.pending.take(xid);
                 }
                 if let Some(reply) = reply {
@@ -309,6 +311,7 @@ impl VirtualSwitches {
             && let Some((sent, Kind::Answer(asked))) = pending.take(xid)
             && let What::Flows(flows) = asked.what
         {
+            // Before the slice's later messages: it gets answers in the order of its requests.
             self.push_first(sent, Job::Flows(flows));
         }
     }
