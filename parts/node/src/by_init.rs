@@ -107,6 +107,7 @@ impl Call {
     /// The program could not be started, or the node has ended.
     pub fn wait(self) -> Result<Exit> {
         let Call { node, ours, theirs, order, signals } = self;
+        // As long as this process held the deputy's end, it would never see that end closed.
         drop((theirs, order));
         let mut screen: Option<Screen> = None;
         loop {
@@ -159,6 +160,7 @@ fn terminal_size() -> Option<(u16, u16)> {
 }
 
 fn socket() -> netloom_sys::Result<(OwnedFd, OwnedFd)> {
+    // SEQPACKET keeps messages apart, and unlike datagrams it tells that the peer is gone.
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|e| Failure::new("socket pair", "make", e).into())
 }

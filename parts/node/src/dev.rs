@@ -23,6 +23,7 @@ const DEVICES: [(&str, u32, u32); 7] = [
 
 /// Symbolic links every node has.
 const LINKS: [(&str, &str); 5] = [
+    // Each devpts has a ptmx of its own; 5:2 would lead to the host's (devpts.rst).
     ("ptmx", "pts/ptmx"),
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),

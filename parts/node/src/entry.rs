@@ -199,6 +199,7 @@ fn prepare(
     let user = entry.user || (entry.own_user && !task.keep_root);
     namespace::enter_node(entry.init.as_fd(), user, !task.keep_root)?;
     if entry.privileged {
+        // It may use keyrings, but not those of the caller's session, which it would inherit.
         keyring::leave_session();
     } else if !task.keep_root {
         keyring::forbid()?;
@@ -235,6 +236,8 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     // Orphans of the program become children of the deputy, which can then find them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     for key in process::OF_KEYS {
+        // The terminal signals the whole foreground group: the program decides what a key ends, not its
+        // deputy.
         process::set_ignored(key.as_raw(), true);
     }
     let watched: Vec<i32> =
@@ -266,6 +269,8 @@ impl Program<'_> {
         if task.own_group {
             let _ = rustix::process::setpgid(None, None);
             if let Some(front) = front {
+                // tcsetpgrp(3) from a background group sends SIGTTOU, which would stop the program before it
+                // begins.
                 process::set_ignored(Signal::TTOU.as_raw(), true);
                 front.give(rustix::process::getpid());
             }
@@ -339,6 +344,7 @@ pub(crate) fn node_environment(entry: &Entry) -> Vec<(String, String)> {
 
 fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> {
     for key in process::OF_KEYS {
+        // As in the deputy: a key must not end the caller before the program.
         process::set_ignored(key.as_raw(), true);
     }
     loop {

@@ -138,6 +138,7 @@ impl Outside {
         inherited: &Inherited,
     ) -> netloom_sys::Result<Outside> {
         process::die_with_parent(true)?;
+        // PR_SET_PDEATHSIG tells nothing of a parent that died before it was set.
         if process::has_ended(inherited.spawner.as_fd()) {
             process::exit_now(1);
         }
@@ -184,6 +185,7 @@ impl Outside {
             let machine = inherited.shared.finish(&Real, spec.privileged, &shown).map_err(words)?;
             figures = Figures::new(leased, sources.with(machine), spec.no_own_time.clone());
         }
+        // Before the user namespace: from inside a node's own, some of these files are hidden (ADR 0035).
         for (path, value) in &spec.sysctls {
             set_sysctl(path, value, &spec)?;
         }
@@ -226,6 +228,7 @@ fn open_log(spec: &NodeSpec) -> netloom_sys::Result<Option<[File; 2]>> {
     if spec.run.is_empty() && spec.setup.is_empty() && spec.exec.is_empty() {
         return Ok(None);
     }
+    // APPEND: the writer empties a file that it has written, and goes on at the new end without a seek.
     let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
     let open = |name: &String| {
         rustix::fs::open(name, flags, Mode::from_raw_mode(0o600))

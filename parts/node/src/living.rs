@@ -39,6 +39,8 @@ const IO: i32 = Signal::IO.as_raw();
 
 /// Takes the signals that an init handles, as a descriptor, from now on.
 pub(crate) fn signals() -> netloom_sys::Result<OwnedFd> {
+    // The spawner ignores it to have inits reaped by the kernel; inherited, that would take the exit status
+    // of programs from this init (wait(2)).
     process::set_ignored(CHILD, false);
     process::signalfd(&[CHILD, TERM, IO])
 }

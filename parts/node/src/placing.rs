@@ -91,6 +91,7 @@ fn write(
     file: &FileSpec,
     users: Users,
 ) -> io::Result<()> {
+    // 0600 until it has its content, owner and mode: a secret must not be readable meanwhile.
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let made = rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o600))?;
     let mut made = File::from(made);

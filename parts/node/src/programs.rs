@@ -238,6 +238,7 @@ impl Programs {
         let words = match self.slots[at].exit {
             None => return Ok(Execs::Running(vec![])),
             Some(Exit::Code(0)) => return self.exec_from(index + 1),
+            // `end_late_exec` takes the deadline away when it kills the command, and so marks it as late.
             Some(exit) if self.exec_until.is_some() => ended_words(exit),
             Some(_) => format!(
                 "took longer than {} ms; a server, which does not end, goes to `run`",
@@ -369,6 +370,7 @@ impl Programs {
     /// failed and is not restarted.
     pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, now: Instant) -> Option<Option<String>> {
         let index = self.slots.iter().position(|s| s.pid == Some(pid))?;
+        // First: what it wrote stands in the log before its end.
         self.drain(index);
         let slot = &mut self.slots[index];
         slot.pid = None;

@@ -251,6 +251,7 @@ impl Shared {
         // Sysctls outside `net` are the host's: a node's start-up scripts must not change them. In a user
         // namespace the kernel prevents it.
         let (all, net) = (at.join("sys"), at.join("sys/net"));
+        // A directory bound to itself is a mount, which has flags of its own.
         setup.bind(&all, &all, false)?;
         setup.read_only(&all)?;
         setup.bind(&net, &net, false)?;
@@ -491,8 +492,10 @@ impl Shared {
     fn mount_own(&self, setup: &impl Setup, own: &Path, merged: &Path) -> Result<()> {
         let at = |path: &str| merged.join(path);
         dev::show(setup, &own.join("dev"), &at("dev"), self.user)?;
+        // Group 5 is Debian's `tty`. Where it is not mapped, devpts refuses the mount with EINVAL.
         let pts = if self.user { "" } else { ",gid=5" };
         let pts = format!("newinstance,ptmxmode=0666,mode=0620{pts}");
+        // `ptmxmode` is 0000 unless it is given: then no program could open a terminal.
         let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
         setup.mount("devpts", &at("dev/pts"), quiet, &pts)?;
         setup.bind(&own.join("shm"), &at("dev/shm"), false)?;

@@ -94,6 +94,7 @@ impl Spawner {
     /// Makes the client's socket for a spawner in a separate process, and the peer socket that process passes
     /// to [`serve_at`].
     pub fn socket() -> Result<(OwnedFd, OwnedFd)> {
+        // A stream: the specs of many nodes are longer than what a SEQPACKET socket takes in one message.
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|e| lost("make its socket", e.into()))
     }
@@ -211,6 +212,7 @@ fn lost(operation: &'static str, source: io::Error) -> Error {
 fn send<T: Serialize>(socket: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // With the length, since descriptors arrive with the bytes they were sent with, and those are read alone.
     scm::send(socket, &length.to_le_bytes(), fds).map_err(io::Error::other)?;
     let mut left = body.as_slice();
     while !left.is_empty() {
@@ -349,6 +351,8 @@ impl Life {
         if spec.kind == Kind::Core {
             return spec;
         }
+        // Here, before each clone: unshare(2) gives a time namespace to children alone, and its offsets are
+        // fixed once a process is in it (time_namespaces(7)).
         let made = namespace::new_boot_time(self.boot_offset);
         NodeSpec { no_own_time: made.err().map(|e| netloom_sys::describe(&e)), ..spec }
     }
@@ -408,6 +412,8 @@ fn clone_init(
         };
     }
     let group = spec.v2_cgroup.as_deref().map(cgroup::open_dir).transpose()?;
+    // A helper makes a bounded node's network, so that the node's own user namespace owns it; the core makes
+    // its own, and does not hold up the spawner.
     let has_no_network = is_bounded || spec.kind == Kind::Core;
     let kinds = if has_no_network { Namespaces::NODE_BUT_NETWORK } else { Namespaces::NODE };
     match process::fork_alone(kinds, group.as_ref().map(AsFd::as_fd))? {

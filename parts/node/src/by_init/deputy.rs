@@ -52,6 +52,8 @@ struct Deputy {
 impl Deputy {
     /// Drops everything inherited from the init and starts the program.
     fn begin(&self, grant: Grant, order: File, streams: [OwnedFd; 3]) -> Result<Pid> {
+        // First: until the init's descriptors are closed, no program of the node may look into this copy of
+        // it.
         process::hide()?;
         process::set_name("netloom-exec");
         let kept = streams.iter().chain([&self.caller]).map(AsFd::as_fd);
@@ -97,6 +99,7 @@ impl Deputy {
 
     fn become_program(&self, order: &Order) -> ! {
         let _ = process::die_with_parent(true);
+        // Only a session leader may take a controlling terminal (ioctl_tty(2)).
         let _ = rustix::process::setsid();
         if order.terminal.is_some() {
             // Without a controlling terminal the program gets no key signals, and says so if it matters to

@@ -41,6 +41,7 @@ impl Screen {
         if self.shows {
             fds.push(PollFd::new(&self.inner, flags));
         }
+        // One block is held at most: further input waits in the caller's terminal until the program has read.
         if self.reads && self.typed.is_empty() {
             fds.push(PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN));
         }

@@ -67,6 +67,7 @@ pub(super) fn copy_bytes(
     meter: &mut Meter<'_>,
 ) -> Result<u64, Failed> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
+    // `st_blocks` counts 512 bytes each, whatever `st_blksize` says (stat(2)). Holes are not in it.
     let on_disk = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     // A copy that shares its blocks takes no room.
     meter.go_on()?;

@@ -121,6 +121,7 @@ pub(super) fn sweep(dir: BorrowedFd<'_>) {
             continue;
         };
         let Ok(left) = left else { continue };
+        // Its maker may have put it in place between the look and the lock: then the name is another's.
         let is_left = flock(&left, FlockOperation::NonBlockingLockExclusive).is_ok();
         if is_left && is_same(&left, statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW)) {
             remove(dir, &name, &left);
@@ -141,6 +142,7 @@ fn remove(parent: BorrowedFd<'_>, name: &CStr, dir: &OwnedFd) {
 
 /// Empties a directory, as far as possible; what is mounted below stays.
 fn empty(dir: BorrowedFd<'_>, level: usize) {
+    // It may have its original's mode already, which need not allow to remove what is in it.
     let _ = fchmod(dir, Mode::RWXU);
     let Ok(entries) = openat(dir, c".", DIRECTORY, Mode::empty()).and_then(Dir::new) else {
         return;

@@ -102,6 +102,7 @@ impl Side<'_> {
 }
 
 fn open_in_root(root: BorrowedFd<'_>, path: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    // openat2(2) promises of IN_ROOT alone only that it refuses magic links, such as /proc/PID/root, for now.
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     match open_within(root, path, flags, resolve) {
         Err(Errno::NOSYS) => {

@@ -131,6 +131,8 @@ impl Walk<'_> {
         let stat = stat.map_err(fail(shown, "look at"))?;
         let flags = match kind_of(&stat) {
             FileType::Symlink => return self.put_link(from, &stat, shown, spot),
+            // By now it may be a FIFO, whose opening would wait, or a terminal, which this process would
+            // take.
             FileType::RegularFile => OFlags::NONBLOCK | OFlags::NOCTTY,
             FileType::Directory => OFlags::DIRECTORY,
             _ => {
@@ -274,6 +276,7 @@ impl Walk<'_> {
         }
         let depth = Depth { level, staged: true };
         self.fill(from, shown, to.as_fd(), spot.shown, depth)?;
+        // Last: filling it changes its times, and its mode may forbid to fill it.
         set_marks(to, stat, true).map_err(fail(spot.shown, "set mode and times"))
     }
 }
@@ -307,6 +310,7 @@ impl<'a> Landing<'a> {
 
     /// Gives a file without a name its own.
     fn name_file(&self, file: &OwnedFd) -> Result<()> {
+        // AT_EMPTY_PATH needs CAP_DAC_READ_SEARCH; this is the other way of linkat(2).
         let own = format!("/proc/self/fd/{}", file.as_raw_fd());
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
             linkat(CWD, own.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW)

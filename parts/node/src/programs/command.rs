@@ -16,6 +16,7 @@ use crate::people;
 pub(crate) fn command(argv: &[String], env: &[(String, String)]) -> Command {
     let mut command = Command::new(argv.first().map_or("", String::as_str));
     command.args(argv.iter().skip(1)).env_clear().envs(env.iter().map(|(k, v)| (k, v)));
+    // A group of its own: a stop reaches what it has started, too, and never the init.
     command.current_dir("/").process_group(0).stdin(Stdio::null());
     command
 }
@@ -70,9 +71,12 @@ pub(super) fn signal_of(signal: StopSignal) -> Signal {
 /// Starts a program, with a pipe of its output that does not block.
 pub(super) fn spawn(program: &Program, env: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // Only this end: the init must not wait for output, but a program waits while its pipe is full, as
+    // elsewhere.
     rustix::io::ioctl_fionbio(&read, true)?;
     let mut command = command_of(program, env, &write)?;
     command.stdout(Stdio::from(write.try_clone()?)).stderr(Stdio::from(write));
+    // The init blocks the signals that it takes by descriptor; a mask is kept by execve (signal(7)).
     let child = with_open_mask(|| command.spawn())?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Ok((pid.ok_or(io::ErrorKind::InvalidData)?, read))
