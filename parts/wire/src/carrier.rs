@@ -214,6 +214,7 @@ impl Carrier {
             return self.offer(now, &header, start, length);
         }
         tools.whole.clear();
+        // A copy, since each packet is written into the same tail.
         tools.whole.extend_from_slice(&frame[HEADER..]);
         let cut = tools.segmenter.segment(&header, &tools.whole, &mut |header, packet| {
             let tail = self.store.tail();
@@ -245,6 +246,7 @@ impl Carrier {
             turn_over(&mut self.store.tail()[start..start + length], header, bit);
         }
         let at_once = at_ns <= now && again_ns.is_none() && !self.blocked;
+        // With frames held it would overtake them.
         if at_once && self.departures.is_empty() {
             let sent = self.output.send(&self.store.tail()[start..start + length]);
             if self.has_left(sent, packet.packets, length) {

@@ -191,12 +191,14 @@ impl Server {
             return Err(Error::Refused(text));
         }
         let inputs = directions.each_ref().map(|d| d.as_ref().map(|d| d.input));
+        // Each frame would go whichever way read it first.
         if inputs[0].is_some() && inputs[0] == inputs[1] {
             return Err(Error::Refused(format!("wire {wire}: two directions have one input")));
         }
         let open = |place: usize| -> Result<_> {
             let no_port = || Error::Refused(format!("wire {wire}: no port {place}"));
             let (kind, fd) = ports.get(place).zip(fds.get(place)).ok_or_else(no_port)?;
+            // Both directions may use one port; each watches and closes a descriptor of its own.
             let fd = fd.try_clone().map_err(|e| Failure::new(WIRES, "copy a descriptor", e))?;
             Ok(netloom_port::from_fd((*kind).into(), fd)?)
         };

@@ -317,6 +317,7 @@ impl Loop {
             }
             self.due.pop();
             let Some(slot) = self.slots.get_mut(&key) else { continue };
+            // An entry that an earlier one has replaced stays in the heap until its time comes.
             if slot.due == Some(at) {
                 slot.due = None;
                 slot.carrier.send_due();
@@ -333,6 +334,7 @@ impl Loop {
             let input = slot.carrier.input().as_fd();
             if reads {
                 let data = epoll::EventData::new_u64(key * 2);
+                // Level-triggered: a round may end before the input is empty.
                 let _ = epoll::add(&self.epoll, input, data, epoll::EventFlags::IN);
             } else {
                 let _ = epoll::delete(&self.epoll, input);
@@ -345,6 +347,7 @@ impl Loop {
             }
             return self.finish(key);
         }
+        // Watched only while it is full: at other times it can be written and would end each sleep at once.
         let blocked = slot.carrier.is_blocked();
         if blocked != slot.watched.1 {
             let output = slot.carrier.output().as_fd();
