@@ -149,6 +149,7 @@ impl Pump {
         self.reading.publish(&self.counters);
         let lost = self.counters.lost.at_interface();
         self.member.note_lost(lost.saturating_sub(self.noted));
+        // The member adds; it is told only what is new.
         self.noted = lost;
         (self.port.fault() == Received::Gone).then_some(End::InterfaceGone)
     }
@@ -161,6 +162,7 @@ impl Pump {
         let (port, member) = (self.port.as_fd(), self.member.as_fd());
         let mut wanted = PollFlags::empty();
         let mut timeout = if sleep { LOOK } else { Duration::ZERO };
+        // Nothing is taken from the interface meanwhile: its frames would end each sleep at once.
         if self.inward.waits() {
             timeout = timeout.min(RETRY);
         } else {
