@@ -2,7 +2,7 @@
 //!
 //! It is a process of its own, so the switch meets no client of VDE, and neither knows the other's memory. Every
 //! client is a port of the switch; one thread carries the frames of all, another admits clients, a third serves
-//! consoles. A client can only hold up itself. `netloom_vde` has the protocol. See docs/adr/0069.
+//! consoles. A client can only hold up itself. `netloom_vde` has the protocol. See docs/adr/0055.
 
 mod carry;
 mod client;

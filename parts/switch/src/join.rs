@@ -45,6 +45,7 @@ impl Server {
         }
         let Application { number, ref name, token, capabilities, ref edges, .. } = application;
         let who = client.person();
+        // With a token a client asks for an awaited port itself.
         if token == Token::default() && self.gate.admits(who) {
             self.replace_awaited(name, who.uid);
         }

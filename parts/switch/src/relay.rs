@@ -3,7 +3,7 @@
 //! Frames arrive on uplinks, which get turns of equal length (deficit round robin), and are copied into
 //! downlinks (`relay/spread.rs`). A frame that a receiver has no room for is held together with its uplink, so
 //! that its sender waits, bounded. A sender of frames for a station that the switch knows is told where it is
-//! (`told.rs`). A frame is copied before it is inspected, judged by the rules of the sending port, and
+//! (`notices.rs`). A frame is copied before it is inspected, judged by the rules of the sending port, and
 //! forwarded unchanged with its origin; receivers add and remove tags. A sender of impossible data loses its
 //! port; others are not affected. See IEEE 802.1Q-2022, 8.6 (forwarding) and 8.7 (learning).
 
@@ -104,6 +104,7 @@ impl Hub {
     /// Sets the rules that apply from the next frame on.
     pub(crate) fn set_rules(&mut self, rules: &Rules) -> Result<()> {
         let (bridge, mirrors) = rules.bridge()?;
+        // Addresses are learned by VLAN only where there are any: none of the old ones would be found.
         if bridge.vlan_aware() != self.rules.vlan_aware() {
             self.table.clear();
         }
@@ -149,6 +150,7 @@ impl Hub {
     /// Relays or drops what a port that leaves has sent up to now; nothing waits.
     pub(crate) fn finish(&mut self, number: u8, now: Instant) {
         let uplink = self.port(number).map(|port| &port.uplink).filter(|ring| !ring.is_corrupt());
+        // Read once: a port that goes on writing must not keep the switch here.
         let Some(end) = uplink.and_then(netloom_shm::ring::Reader::shown) else { return };
         let seconds = seconds();
         if let Some(mut held) = self.unhold(number) {
@@ -158,6 +160,7 @@ impl Hub {
         while let Some(port) = self.ports.get_mut(usize::from(number)).and_then(Option::as_mut)
             && port.uplink.taken() < end
         {
+            // Its last turn has no end but the ring's.
             port.credit = TURN;
             let Some(found) = self.draw(number, &mut buffer) else { break };
             let whole = buffer.get(found).unwrap_or_default();
@@ -222,6 +225,7 @@ impl Hub {
     fn sleep(&mut self) {
         self.inbox.fall_asleep();
         self.asleep = true;
+        // Looked for after the bells are armed: what came before rang none.
         let more = |number: &u8| {
             self.port(*number).is_some_and(|port| port.held.is_none() && port.uplink.has_more())
         };

@@ -188,6 +188,7 @@ impl Client {
         let (header, frame) = buffer.split_at_mut_checked(HEADER)?;
         header.fill(0);
         let most = frame.len();
+        // TRUNC: the length that the datagram had (recv(2)), so that one that was cut is noticed.
         match rustix::net::recv(&self.data, frame, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
             Ok((_, length)) if (LEAST..=most).contains(&length) => Some(length),
             Ok((_, length)) => {

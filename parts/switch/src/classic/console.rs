@@ -63,7 +63,7 @@ impl Consoles {
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let Ok(console) = rustix::net::accept_with(&self.listener, flags) else {
-            // Without descriptors left: those of consoles are.
+            // No descriptors are left: those of the consoles are given up.
             return self.all.clear();
         };
         let owner = rustix::process::geteuid().as_raw();

@@ -166,9 +166,11 @@ impl<'a> Door<'a> {
         if !self.gate.admits(who) {
             return Err(about("may not join".into()));
         }
+        // Before joining: a client whose socket is refused must not have taken a port.
         let data = connect(&request.path, peer.uid).map_err(about)?;
         let port = self.join(request, who).map_err(about)?;
         let number = u8::try_from(port.number()).map_err(|e| e.to_string())?;
+        // 0 stands for ports without a client of VDE (`desk`).
         self.last = self.last.wrapping_add(1).max(1);
         let id = self.last;
         let name = request::data_name(number, id);
