@@ -1,7 +1,7 @@
-//! The switch: what it has, what goes in, what comes out. Its rooms: connections and their messages
-//! (`control`, `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`,
-//! `features`), what is done some at a time (`task`, `jobs`), packets (`walk`, `way`, `output`), time (`expire`), what outlives its
-//! process (`saved`), and which results a change is about (`affected`).
+//! The switch: what it has, what goes in, what comes out. Its rooms: connections and their messages (`control`,
+//! `roles`, `notify`), state that controllers change (`flow_mod`, `group_mod`, `ports`), answers (`stats`,
+//! `features`), what is done some at a time (`task`, `jobs`), packets (`walk`, `walk_state`, `output`), time
+//! (`expire`), what outlives its process (`saved`), and which results a change is about (`affected`).
 
 mod affected;
 mod control;
