@@ -54,6 +54,7 @@ impl Server {
         self.channels.insert(id, channel);
         self.tally.connections += 1;
         self.unsent.insert(id);
+        // Its silence has a deadline of its own, which the next look finds.
         self.look = 0;
         self.engine.note(|switch, out| match whose {
             Whose::Main => switch.connect(ConnectionId(id), None, out),

@@ -44,6 +44,7 @@ impl Server {
             self.engine.adopt(clock())?;
         }
         self.engine.quiesce_unknown()?;
+        // Not before: what was restored is not a change.
         self.engine.switch.note_changes();
         // Written at once: a switch that cannot write must find out before it has ports.
         self.rewrite()

@@ -304,6 +304,8 @@ impl Server {
         let keys = self.watcher.wait(self.pause())?;
         match self.pace.rest(clock()) {
             Some(rest) if keys.contains(&Key::Plane) => {
+                // Slept, not waited with frames as an event: those that come meanwhile are to be taken
+                // together.
                 std::thread::sleep(rest);
                 Ok(self.watcher.wait(Some(0))?)
             }
@@ -419,6 +421,7 @@ fn options(application: &Application) -> Options {
         tables: application.tables,
         max_entries: application.max_entries,
         memory: LEAST_MEMORY.max(entries.saturating_mul(ENTRY)),
+        // A restarted switch leads each flow to the same bucket as before.
         seed: application.datapath,
         ..Options::default()
     };

@@ -188,7 +188,9 @@ impl DataPlane for CachePlane {
         self.adopt(port.index)?;
         let refused = |e| Error::from(netloom_port::Error::from(e));
         let fd = socket::open(port.index, SocketFlags::NONBLOCK).map_err(refused)?;
+        // Protocol 0 receives nothing (packet(7)): only the programs take frames.
         socket::bind(&fd, port.index, 0).map_err(refused)?;
+        // Frames are for the addresses of others. The kernel ends it with the socket.
         socket::promiscuous(&fd, port.index).map_err(refused)?;
         self.remove_port(port.number);
         self.attach(port)?;

@@ -82,6 +82,7 @@ impl DataPlane for PacketPlane {
             RingOptions { receive: 1, transmit: 0, promiscuous: true, ..RingOptions::default() };
         let ring = RingPort::open(port.index, options)?;
         let data = EventData::new_u64(u64::from(port.number.0));
+        // Only now: if the new interface cannot be opened, the port keeps the old one.
         self.remove_port(port.number);
         epoll::add(&self.epoll, ring.as_fd(), data, EventFlags::IN)
             .map_err(|e| Failure::new(format!("port {:?}", port.name), "watch", e))?;
