@@ -239,6 +239,7 @@ impl Real {
         if controls {
             attached.controllers.push(id);
         }
+        // All of a slice's connections share one conversation, which the first has begun.
         if attached.connections.len() > 1 {
             return vec![];
         }
@@ -320,7 +321,7 @@ impl Real {
             if let Message::Error(error) = &mut message
                 && let Some(quoted) = error.data.get_mut(4..8)
             {
-                // The beginning of what was refused, as it was sent.
+                // The quoted message is the client's own: bytes 4 to 7 of a header are its transaction id.
                 quoted.copy_from_slice(&own.to_be_bytes());
             }
             let bytes = self.written(own, &message);
