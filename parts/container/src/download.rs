@@ -149,6 +149,7 @@ impl Partial {
             length: 0,
             hasher: Hasher::default(),
         };
+        // Read again for the digest, which is of the whole.
         let mut buffer = vec![0; 256 << 10];
         loop {
             match partial.file.read(&mut buffer).map_err(fail)? {

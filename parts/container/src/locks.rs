@@ -42,6 +42,7 @@ pub(crate) fn take(path: &Path, alone: bool, patience: Option<Duration>) -> Resu
         if patience.is_some_and(|most| begin.elapsed() >= most) {
             return Ok(None);
         }
+        // flock(2) knows no time limit, so that it is tried at intervals.
         std::thread::sleep(LOOK);
     }
 }

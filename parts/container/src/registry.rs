@@ -341,6 +341,8 @@ impl<'a> Registry<'a> {
         }
         let text = answer.whole(MOST_BYTES).map_err(|e| later(&e))?;
         let token: Option<Token> = serde_json::from_slice(&text).ok();
+        // Servers of tokens give it by either name, or both: `access_token` is OAuth 2.0's (distribution,
+        // token authentication).
         let token = token.and_then(|t| t.token.or(t.access_token)).filter(|t| !t.is_empty());
         let none = || self.failed("token", format!("{to} gives none"));
         Ok(format!("Bearer {}", token.ok_or_else(|| Refusal::Final(none()))?))

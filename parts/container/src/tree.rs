@@ -110,6 +110,7 @@ impl Tree {
             )
             .map_err(Wrong::of("change the owner"))?;
         }
+        // After the owner, whose change drops set-id bits (chown(2)).
         rustix::fs::fchmod(&own, Mode::from_raw_mode(stat.st_mode & 0o7777))
             .map_err(Wrong::of("set permissions"))?;
         let theirs = below::open_in(found.layer, real).map_err(Wrong::of("look below"))?;
@@ -276,6 +277,7 @@ impl Tree {
 
     /// Forgets what is kept of a path and all below it.
     fn forget(&mut self, text: &[u8]) {
+        // "0" follows "/" in ASCII: the range has all paths below this one, and none beside it.
         let (begin, end) = ([text, b"/"].concat(), [text, b"0"].concat());
         let itself = || [text.to_vec()];
         let opaque = self.opaque.range(begin.clone()..end.clone()).cloned();
@@ -404,6 +406,7 @@ impl Tree {
         if self.owners.are_kept() {
             chown(|uid, gid| rustix::fs::fchown(file, uid, gid), entry)?;
         }
+        // After the owner, whose change drops file capabilities, too, which are an attribute.
         for (name, value) in entry.xattrs.iter().filter(|(name, _)| is_allowed_attribute(name)) {
             match rustix::fs::fsetxattr(file, name.as_str(), value, XattrFlags::empty()) {
                 // A file system without them has files all the same.

@@ -77,6 +77,7 @@ impl Unpacker {
 impl Drop for Unpacker {
     fn drop(&mut self) {
         if let Some(socket) = self.socket.take() {
+            // Copies of it may be open: closing this one would not end the process.
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
         let _ = process::wait_or_stop(self.pid);

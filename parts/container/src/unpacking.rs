@@ -115,6 +115,7 @@ fn ends_early() -> io::Error {
 fn unpack(mut file: BufReader<File>, packing: Packing, to: &SyncSender<io::Result<Vec<u8>>>) {
     let done = match packing {
         Packing::Plain => pass(&mut file, to),
+        // A file of gzip may have several members (RFC 1952, 2.2); the plain decoder ends with the first.
         Packing::Gzip => pass(&mut MultiGzDecoder::new(file), to),
         Packing::Zstd => unpack_frames(&mut file, to),
     };
