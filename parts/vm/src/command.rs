@@ -151,6 +151,7 @@ fn cards(parts: &Parts<'_>, accelerator: &str) -> Vec<String> {
     for (number, wire) in parts.wires.iter().enumerate() {
         let frames = match wire.frames {
             Frames::Tap(fd) => format!("tap,id=net{number},fd={fd}"),
+            // Else QEMU runs /etc/qemu-ifup.
             Frames::Named(name) => {
                 format!("tap,id=net{number},ifname={name},script=no,downscript=no")
             }
