@@ -408,6 +408,7 @@ impl VirtualSwitches {
     /// Time passed.
     pub fn tick(&mut self, now: Time) -> Vec<Out> {
         let mut out = vec![];
+        // Once it is answered, whatever was sent before and not refused is done, and can be forgotten.
         if self.pending.is_long() {
             let sent = VirtualSwitches::own(SliceId(0), now);
             self.order(&sent, Kind::Mark, Message::BarrierRequest, &mut out);
