@@ -218,6 +218,7 @@ impl Figures {
         let Some(leased) = self.leased.take() else { return };
         let mut view = None;
         for ((name, file), at) in NAMES.iter().zip(&leased.0).zip(0..) {
+            // Refused for as long as anybody has it open (fcntl(2), F_WRLCK).
             self.held[at] = self.held[at] || lease::take(file).is_ok();
             if !self.held[at] && self.pause >= KEPT_OPEN {
                 put(file, &self.text(name, &mut view));

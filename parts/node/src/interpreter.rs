@@ -55,6 +55,7 @@ fn find(program: &str, path: &str) -> Option<PathBuf> {
 /// What the kernel starts in a file's place.
 fn of(file: &Path) -> Option<PathBuf> {
     let file = open_regular(file).ok()?;
+    // As much as the kernel looks at (BINPRM_BUF_SIZE).
     let mut head = [0; 256];
     let count = file.read_at(&mut head, 0).ok()?;
     let head = head.get(..count)?;

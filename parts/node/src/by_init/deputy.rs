@@ -37,6 +37,7 @@ pub(crate) fn fork(grant: Grant, fds: Vec<OwnedFd>) {
             Ok(program) => deputy.attend(program),
             Err(e) => {
                 let words = netloom_sys::describe(&e);
+                // JSON may need six bytes for one, and the event has some of its own.
                 let cut = words.chars().take(MAX_MESSAGE / 8).collect();
                 tell(&deputy.caller, &Event::Failed(cut));
                 process::exit_now(1)
