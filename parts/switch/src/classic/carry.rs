@@ -84,6 +84,7 @@ impl Carrier {
     }
 
     fn run(&mut self) {
+        // A thread's own (capabilities(7)): the one that admits clients still gives them their sockets.
         if caps::drop_all().is_err() {
             return;
         }

@@ -66,6 +66,7 @@ impl Folder {
         let control = listen(&path.join(CONTROL), mode & 0o666, group)?;
         let console = listen(&path.join(CONSOLE), 0o600, None)?;
         // Sticky: users that may make sockets there cannot remove others'.
+        // Set-group-ID: what clients make there has the folder's group (inode(7)).
         allow_folder(path, 0o3000 | searchable(mode), group)?;
         let identity = identity(&path.join(CONTROL)).unwrap_or_default();
         Ok(Folder { path: path.to_owned(), mode: mode & 0o666, group, control, console, identity })
