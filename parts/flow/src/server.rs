@@ -116,6 +116,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
+    // epoll keeps 64 bits of an entry: the kind stands above the number.
     const KINDS: u64 = 60;
 
     fn number(self) -> u64 {
