@@ -64,6 +64,7 @@ pub(crate) enum Key {
     Listener(u64),
 }
 
+// epoll keeps 64 bits of an entry: the kind stands above the number.
 const KINDS: u64 = 60;
 
 impl From<Key> for u64 {
