@@ -391,6 +391,7 @@ impl Tree {
     pub(crate) fn file(&mut self, asked: &[Vec<u8>]) -> Done<OwnedFd> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Mostly nothing has the name: only a refusal is followed by a look.
         let open = |place: &Place| {
             rustix::fs::openat(&*place.folder, place.name(), flags, Mode::from_raw_mode(0o600))
         };
