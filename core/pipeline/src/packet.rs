@@ -263,7 +263,7 @@ impl Packet {
         }
     }
 
-    /// A new outermost tag has id and priority of the old one (section 5.13.1).
+    /// A new outermost tag has id and priority of the old one (section 5.12.1).
     fn push_vlan(&mut self, ethertype: u16) {
         let [e0, e1] = ethertype.to_be_bytes();
         let [t0, t1] = self.tci().unwrap_or(0).to_be_bytes();
