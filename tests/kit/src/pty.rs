@@ -21,6 +21,9 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::wait_until;
 
+/// How long a program that would hang is waited for.
+const BOUND: Duration = Duration::from_secs(60);
+
 /// A program on a terminal.
 #[derive(Debug)]
 pub struct Terminal {
@@ -61,7 +64,7 @@ impl Terminal {
         self.child.id().cast_signed()
     }
 
-    /// Closes the terminal, as a window that is closed, and waits up to 30 s for the program's end.
+    /// Closes the terminal, as a window that is closed, and waits up to a minute for the program's end.
     ///
     /// # Panics
     /// It does not end.
@@ -74,17 +77,17 @@ impl Terminal {
         }
         // Nobody has this side of the terminal any more.
         self.master = File::open("/dev/null").expect("open /dev/null");
-        wait_until("end of the program without a terminal", Duration::from_secs(30), || {
+        wait_until("end of the program without a terminal", BOUND, || {
             self.child.try_wait().expect("wait for child")
         })
     }
 
-    /// Waits up to 30 s until the text has appeared this many times.
+    /// Waits up to a minute until the text has appeared this many times.
     ///
     /// # Panics
     /// It did not; the message shows all output.
     pub fn expect_times(&self, text: &str, times: usize) {
-        let end = std::time::Instant::now() + Duration::from_secs(30);
+        let end = std::time::Instant::now() + BOUND;
         while self.screen().matches(text).count() < times {
             let late = std::time::Instant::now() > end;
             assert!(!late, "terminal did not show `{text}` {times} times but:\n{}", self.screen());
@@ -117,12 +120,12 @@ impl Terminal {
         String::from_utf8_lossy(&self.shown.lock().expect("reader lives")).into_owned()
     }
 
-    /// Waits up to 20 s until the text appears.
+    /// Waits up to a minute until the text appears.
     ///
     /// # Panics
     /// The text did not appear; the message shows all output.
     pub fn expect(&self, text: &str) {
-        let end = std::time::Instant::now() + Duration::from_secs(20);
+        let end = std::time::Instant::now() + BOUND;
         while !self.screen().contains(text) {
             let late = std::time::Instant::now() > end;
             assert!(!late, "terminal never showed `{text}` but:\n{}", self.screen());
@@ -130,12 +133,12 @@ impl Terminal {
         }
     }
 
-    /// Waits up to 20 s for its end.
+    /// Waits up to a minute for its end.
     ///
     /// # Panics
     /// It does not end.
     pub fn finish(mut self) -> ExitStatus {
-        wait_until("end of the program on the terminal", Duration::from_secs(20), || {
+        wait_until("end of the program on the terminal", BOUND, || {
             self.child.try_wait().expect("wait for child")
         })
     }

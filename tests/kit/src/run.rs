@@ -35,7 +35,7 @@ pub struct Finished {
 }
 
 impl Run {
-    /// A run of `program`, bounded to 60 s.
+    /// A run of `program`, bounded to three minutes.
     pub fn new(program: impl AsRef<Path>) -> Run {
         let program = program.as_ref();
         let mut command = Command::new(program);
@@ -43,7 +43,7 @@ impl Run {
         Run {
             command,
             input: vec![],
-            bound: Duration::from_secs(60),
+            bound: Duration::from_secs(180),
             shown: program.as_os_str().to_owned(),
         }
     }
@@ -111,7 +111,7 @@ impl Run {
             let step = || what.is_finished().then_some(());
             wait_until(
                 &format!("end of {name} of {} (held open?)", shown.display()),
-                Duration::from_secs(10),
+                Duration::from_secs(60),
                 step,
             );
             what.join().expect("reader thread")
