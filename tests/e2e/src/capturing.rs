@@ -231,9 +231,29 @@ fn u32_le(bytes: &[u8]) -> u32 {
 /// # Panics
 /// When it is none, or is cut.
 pub fn read_pcapng(path: &Path) -> Contents {
+    read_blocks(path, &std::fs::read(path).expect("read the file"))
+}
+
+/// The same of a file that somebody writes, up to its last whole block: write(2) of many pages is seen page by page.
+///
+/// # Panics
+/// When it is none.
+pub fn read_growing(path: &Path) -> Contents {
     let bytes = std::fs::read(path).expect("read the file");
+    let mut whole = 0;
+    while let Some(head) = bytes.get(whole..whole + 8) {
+        let length = usize::try_from(u32_le(&head[4..])).expect("a size");
+        if length == 0 || whole + length > bytes.len() {
+            break;
+        }
+        whole += length;
+    }
+    read_blocks(path, &bytes[..whole])
+}
+
+fn read_blocks(path: &Path, bytes: &[u8]) -> Contents {
     let mut found = Contents::default();
-    let mut rest = &bytes[..];
+    let mut rest = bytes;
     while !rest.is_empty() {
         assert!(rest.len() >= 12, "{}: {} bytes are left", path.display(), rest.len());
         let (kind, length) = (u32_le(rest), usize::try_from(u32_le(&rest[4..])).expect("a size"));

@@ -91,7 +91,7 @@ impl Machine {
     /// Brings up a lab file and asserts success.
     pub fn up_file(&self, file: &Path) -> Finished {
         let args = ["up".as_ref(), file.as_os_str()];
-        self.netloom(args).bound(Duration::from_secs(120)).finish().code(0)
+        self.netloom(args).bound(Duration::from_secs(300)).finish().code(0)
     }
 
     /// A run in a node.

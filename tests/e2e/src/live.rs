@@ -179,6 +179,21 @@ impl Machine {
         i32::try_from(pid).expect("a pid")
     }
 
+    /// Waits until a node answers another. Then all on the way is ready: the kernel's linkwatch, a work queue, gives an interface
+    /// its discipline, and opens a bridge's port, some time after both have a carrier; frames that are sent before are lost.
+    /// A node that is asked for in vain is forgotten after three seconds, with what waits for it: so it is asked again.
+    pub fn answers(&self, from: &str, to: &str) {
+        self.answers_by("-4", from, to);
+    }
+
+    /// The same by IPv4 (`-4`) or IPv6 (`-6`).
+    pub fn answers_by(&self, family: &str, from: &str, to: &str) {
+        wait_until(&format!("{to} answers {from}"), SOON, || {
+            let words = ["ping", family, "-q", "-c", "1", "-W", "5", to];
+            self.exec(from, &words).finish().status.success().then_some(())
+        });
+    }
+
     /// Makes what nodes know of their neighbours by now last: nobody asks for them again.
     pub fn keep_neighbours(&self, nodes: &[&str]) {
         for node in nodes {
@@ -211,8 +226,14 @@ pub fn kill_and_wait(pid: i32) {
     wait_until(&format!("process {pid} is gone"), SOON, || gone(pid).then_some(()));
 }
 
-/// Whether a process has ended; one that waits to be reaped has.
+/// Whether a process has ended; one that waits to be reaped has. Its first thread may wait for others that still end, and have
+/// its files open.
 pub fn gone(pid: i32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    stat.map_or(true, |text| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))
+    stat.map_or(true, |text| {
+        // The state and, as field 20 of proc_pid_stat(5), the number of threads.
+        let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let threads = rest.split(' ').nth(17).and_then(|field| field.parse::<u32>().ok());
+        rest.starts_with('Z') && threads.is_none_or(|threads| threads < 2)
+    })
 }
