@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
-use netloom_tests_e2e::capturing::{Capturing, files, read_classic, read_pcapng};
+use netloom_tests_e2e::capturing::{Capturing, files, read_classic, read_growing, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON};
 use netloom_tests_e2e::{Machine, Run, is_root, machine, needs, wait_until};
 
@@ -31,6 +32,12 @@ links:
   - [d, m]
 ";
 
+/// Brings the lab up, and waits until `a` reaches the others: datagrams for a neighbour that does not answer yet wait, or are lost.
+fn up(machine: &Machine) {
+    machine.up(LAB);
+    ["b", "c", "d"].iter().for_each(|to| machine.answers("a", to));
+}
+
 fn counted(all: &[(&str, u64)]) -> BTreeMap<String, u64> {
     all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
@@ -43,7 +50,7 @@ fn hundred() -> Vec<u32> {
 #[test]
 fn every_target_has_each_frame_once() {
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
     for (target, to, seen) in [
         ("a:eth0", "b", &["a:eth0"][..]),
         ("b", "b", &["b:eth0"]),
@@ -60,13 +67,13 @@ fn every_target_has_each_frame_once() {
         let file = machine.scratch().path().join("all.pcapng");
         let capture = Capturing::start(&machine, target, "all.pcapng");
         machine.datagrams("a", to, 0, 100);
-        // Sent is not arrived: a switch in shared memory has processes on the way.
+        // Sent is not arrived: a switch in shared memory has processes on the way, and the kernel queues.
         wait_until("all are in the file", SOON, || {
-            let contents = read_pcapng(&file);
+            let contents = read_growing(&file);
             let whole = |name: &&str| {
                 contents.names.iter().any(|n| n == name) && contents.numbers(name).len() >= 100
             };
-            (to != "d" || seen.iter().all(whole)).then_some(())
+            seen.iter().all(whole).then_some(())
         });
         let account = capture.stop();
         account.closes();
@@ -91,7 +98,7 @@ fn every_target_has_each_frame_once() {
 #[test]
 fn every_engine_that_is_there_accounts_for_all() {
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
     for engine in ["tpacket", "pcap", "tc-ring", "xdp-ring"] {
         let name = format!("{engine}.pcapng");
         let tried =
@@ -126,9 +133,9 @@ fn told(program: &str, args: &[&str], file: &Path) -> String {
 fn tshark_counts_the_same_and_knows_the_names() {
     needs!("tshark");
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
     let capture = Capturing::start(&machine, "--all", "all.pcapng");
-    machine.exec("a", &["ping", "-q", "-c", "5", "-i", "0.05", "c"]).finish().code(0);
+    machine.exec("a", &["ping", "-q", "-c", "5", "-i", "0.05", "-W", "30", "c"]).finish().code(0);
     machine.datagrams("a", "b", 0, 20);
     let account = capture.stop();
     account.closes();
@@ -208,7 +215,7 @@ fn a_pipe_into_tshark_shows_names() {
 fn filters_know_nodes_and_flows() {
     needs!("libpcap");
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
     for (filter, seen) in [
         ("udp and dst host b", 30),
         ("src host a and dst port 9", 30),
@@ -253,18 +260,20 @@ fn limits_end_it_and_cut_frames() {
     assert!(contents.packets.iter().all(|p| p.bytes.len() <= 60), "{contents:?}");
     let ours = contents.packets.iter().filter(|p| p.number().is_some());
     assert!(ours.clone().count() > 10 && ours.clone().all(|p| p.length == 142));
+    let begun = Instant::now();
     let capture = Capturing::start(&machine, "a:eth0 -d 300ms", "time.pcapng");
     let account = capture.finish(0);
+    let most = begun.elapsed().as_secs_f64();
     assert_eq!(account.value["end"], "duration");
     let seconds = account.value["seconds"].as_f64().expect("a number");
-    assert!((0.3..10.0).contains(&seconds), "{seconds}");
+    assert!((0.3..most).contains(&seconds), "{seconds} of {most}");
     machine.down();
 }
 
 #[test]
 fn classic_files_are_whole() {
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
     for (name, args, magic) in [
         ("b.pcap", "b", 0xa1b2_c3d4),
         ("b.cap", "b", 0xa1b2_c3d4),
@@ -272,6 +281,11 @@ fn classic_files_are_whole() {
     ] {
         let capture = Capturing::start(&machine, args, name);
         machine.datagrams("a", "b", 0, 100);
+        // Sent is not arrived.
+        let file = machine.scratch().path().join(name);
+        wait_until("all are in the file", SOON, || {
+            (file.metadata().expect("the file").len() >= 24 + 100 * (16 + 142)).then_some(())
+        });
         let account = capture.stop();
         account.closes();
         let (found, packets) = read_classic(&machine.scratch().path().join(name));
@@ -286,7 +300,7 @@ fn classic_files_are_whole() {
 #[test]
 fn files_are_rotated_and_the_newest_kept() {
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
     let folder = machine.scratch().path().to_owned();
     let capture = Capturing::start(&machine, "a:eth0 --rotate-size 512KiB", "size.pcapng");
     machine.datagrams("a", "b", 0, 12_000);
@@ -365,7 +379,7 @@ fn down_ends_it_at_once_with_a_whole_file() {
         // Sent is not arrived: a switch in shared memory has processes on the way.
         let file = machine.scratch().path().join("down.pcapng");
         wait_until("fifty are in the file", SOON, || {
-            (read_pcapng(&file).counts().values().sum::<u64>() >= 50).then_some(())
+            (read_growing(&file).counts().values().sum::<u64>() >= 50).then_some(())
         });
         machine.netloom(["down", "watch"]).finish().code(0);
         let account = capture.finish(0);
@@ -416,17 +430,20 @@ fn killed_it_leaves_a_file_that_is_read_and_nothing_else() {
 #[test]
 fn an_interface_that_leaves_and_returns_goes_on_in_the_same_file() {
     let machine = machine!();
-    machine.up(LAB);
+    up(&machine);
+    let file = machine.scratch().path().join("moves.pcapng");
     let capture = Capturing::start(&machine, "c:eth0 r:eth1", "moves.pcapng");
     machine.datagrams("a", "c", 0, 20);
+    wait_until("all are in the file", SOON, || {
+        (read_growing(&file).numbers("c:eth0").len() >= 20).then_some(())
+    });
     machine.ok("node move-interface c:eth0 b --name away");
     // r's end stays and sees what nobody gets.
     machine.ok("node move-interface b:away c --name eth0");
     machine.exec("c", &["ip", "link", "set", "eth0", "up"]).finish().code(0);
-    let file = machine.scratch().path().join("moves.pcapng");
     wait_until("it is captured from again", SOON, || {
         machine.ok("generate r:eth1 --to c -c 10 --rate 1kpps");
-        let contents = read_pcapng(&file);
+        let contents = read_growing(&file);
         let at_c = contents.packets.iter().filter(|p| p.interface == 0);
         (at_c.filter(|p| p.length == 60).count() > 0).then_some(())
     });
@@ -441,9 +458,11 @@ fn an_interface_that_leaves_and_returns_goes_on_in_the_same_file() {
     machine.down();
 }
 
-/// Sends this many frames of this many bytes by an interface, numbered like datagrams.
+/// Sends this many frames of this many bytes by an interface, numbered like datagrams. On one CPU: frames wait for their receiver
+/// on the CPU that sent them, so a sender that moves to another one may overtake its own frames.
 const FRAMES: &str = r"
-import socket, sys
+import os, socket, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 to = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 to.bind((sys.argv[1], 0))
 frame = bytearray(int(sys.argv[4]))
@@ -481,16 +500,20 @@ fn a_host_interface_that_is_deleted_and_made_again_goes_on_in_the_same_file() {
     netloom_kit::isolated!({
         let machine = Machine::new();
         pair();
+        let file = machine.scratch().path().join("again.pcapng");
         let capture = Capturing::start(&machine, "host:v0", "again.pcapng");
         frames(0, 50, 100);
+        // Those that wait to be received go with the interface.
+        wait_until("all are in the file", SOON, || {
+            (read_growing(&file).numbers("host:v0").len() >= 50).then_some(())
+        });
         ran("ip link del v0");
         pair();
-        let file = machine.scratch().path().join("again.pcapng");
         let mut next = 1000;
         wait_until("it is captured from again", SOON, || {
             frames(next, 10, 100);
             next += 10;
-            let numbers = read_pcapng(&file).numbers("host:v0");
+            let numbers = read_growing(&file).numbers("host:v0");
             (*numbers.last()? >= 1000).then_some(())
         });
         let account = capture.stop();

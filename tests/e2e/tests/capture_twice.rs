@@ -16,6 +16,7 @@ links: [[a, b]]
 fn a_second_capture_into_a_file_or_a_row_is_refused_until_the_first_is_gone() {
     let machine = machine!();
     machine.up(LAB);
+    machine.answers("a", "b");
     for rotated in ["", "--files 2 --rotate-size 1MiB"] {
         let args = format!("a:eth0 {rotated}");
         let first = Capturing::start(&machine, args.trim_end(), "one.pcapng");
