@@ -11,7 +11,7 @@ use netloom_tests_e2e::{
 use rustix::process::Signal;
 
 /// How long daemons may take to find each other.
-const BOUND: Duration = Duration::from_secs(90);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// A host on both sides of a router; the second one notes what it hears.
 const PAIR: &str = "
@@ -57,12 +57,14 @@ fn refusals(machine: &Machine) -> String {
     ];
     let mut told = String::new();
     for (to, kind, by) in routes {
+        // Only a black hole says nothing. The last one is told when the kernel has asked for the neighbour for three seconds.
+        let wait = if kind == ["blackhole"] { "4" } else { "30" };
         let command = [&["ip", "route", "add"], kind, &[to], by].concat();
         machine.exec("r", &command).ok();
         let address = to.split('/').next().expect("an address");
         let address: Ipv4Addr = address.parse().expect("an address");
         let host = Ipv4Addr::from(u32::from(address) + 1).to_string();
-        let ping = machine.exec("a", &["ping", "-n", "-c", "1", "-W", "4", &host]).finish().text();
+        let ping = machine.exec("a", &["ping", "-n", "-c", "1", "-W", wait, &host]).finish().text();
         let line = ping.lines().find(|line| line.starts_with("From")).unwrap_or("no answer");
         told += &format!("{to} {kind:?}: {line}\n");
     }
@@ -75,9 +77,9 @@ fn heard(machine: Machine, plane: &str, seed: &str) -> (String, u64) {
     let text = PAIR.replace("PLANE", plane).replace("PROBE", &probe.display().to_string());
     machine.up(&text);
     for host in ["10.2.0.2", "fd02::2"] {
-        machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "5", host]).ok();
+        machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "30", host]).ok();
     }
-    let nowhere = machine.exec("a", &["ping", "-c", "1", "-W", "5", "192.0.2.1"]).finish().text();
+    let nowhere = machine.exec("a", &["ping", "-c", "1", "-W", "30", "192.0.2.1"]).finish().text();
     assert!(nowhere.contains("Net Unreachable"), "{nowhere}");
     // First, for Linux bounds how often it says such things.
     let refused = refusals(&machine);
@@ -235,7 +237,8 @@ fn a_router_of_ospf_that_moved_has_its_routes_again() {
         let told = machine.exec("r2", &["ip", "route", "show", "proto", "ospf"]).ok();
         (!told.trim().is_empty()).then_some(())
     });
-    machine.exec("h1", &["ping", "-c", "3", "-i", "0.2", "-W", "5", "h2"]).ok();
+    // One of its routes there does not mean that all are, or that others have heard of it.
+    machine.answers("h1", "h2");
     machine.down();
 }
 
@@ -292,7 +295,7 @@ fn stream(machine: &Machine, disturb: impl FnOnce()) -> (u64, u64) {
     let report: serde_json::Value = serde_json::from_str(&sender.rest()).expect("a report");
     assert_eq!(report["frames_refused"], 0, "{report}");
     let sent = report["frames_sent"].as_u64().expect("a number");
-    let late = Instant::now() + Duration::from_secs(3);
+    let late = Instant::now() + Duration::from_secs(30);
     let all = wait_until("all that was sent arrives, or too late", BOUND, || {
         let all = arrived(machine, "h2") - before;
         (all >= sent || Instant::now() > late).then_some(all)
@@ -393,6 +396,6 @@ fn a_daemon_that_ends_each_time_is_told_and_harms_nobody() {
         (program["restarts"].as_u64()? >= 3).then(|| program.to_string())
     });
     assert!(!pauses.is_empty());
-    machine.exec("a", &["ping", "-4", "-c", "2", "-i", "0.2", "-W", "5", "b"]).ok();
+    machine.exec("a", &["ping", "-4", "-c", "2", "-i", "0.2", "-W", "30", "b"]).ok();
     machine.down();
 }
