@@ -203,8 +203,11 @@ fn what_a_nodes_own_discipline_drops_is_told() {
     machine.up("name: shaped\npool: {ipv6: none}\nnodes: {a: {}, b: {}}\nlinks: [[a, b]]\n");
     let tc = ["tc", "qdisc", "add", "dev", "eth0", "root", "bfifo", "limit", "1"];
     machine.exec("b", &tc).finish().code(0);
-    machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "1", "b"]).finish().code(1);
-    assert!(loss(&machine.node("b"), "discipline") > 0, "{}", machine.node("b"));
+    // What `a` asks is not sent before the kernel has given its interface its discipline: asked again.
+    wait_until("answers are dropped", SOON, || {
+        machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "1", "b"]).finish().code(1);
+        (loss(&machine.node("b"), "discipline") > 0).then_some(())
+    });
     machine.down();
 }
 
