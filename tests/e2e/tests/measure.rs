@@ -401,6 +401,7 @@ print('sent', flush=True)
 const TAKE_SIX: &str = r#"
 import collections, json, socket, sys
 at = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+at.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 at.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
 at.bind(('::', 5002))
 print('listens', flush=True)
@@ -489,20 +490,20 @@ fn the_host_s_own_interface_is_counted_without_a_lab() {
     let to = std::net::UdpSocket::bind("127.0.0.1:0").expect("bind");
     let address = to.local_addr().expect("an address");
     let body = format!(
-        r#"{{"prog_id": 1, "mp": 0.5, "mpc": 2, "starter_mark": 8, "next_mark": 16,
+        r#"{{"prog_id": 1, "mp": 0.5, "mpc": 3600, "starter_mark": 8, "next_mark": 16,
             "filters": [{{"id": 3, "proto": "udp", "dst_ip": "127.0.0.1", "dst_port": {}}}]}}"#,
         address.port()
     );
-    let file = machine.scratch().file("session.json", body);
+    let file = machine.scratch().file("session.json", &body);
     let words = format!("host:lo --mark --json --config {}", file.display());
-    let mut measure = Held::start(measure(&machine, &words));
-    let head: Value = serde_json::from_str(&measure.line()).expect("JSON");
+    let mut session = Held::start(measure(&machine, &words));
+    let head: Value = serde_json::from_str(&session.line()).expect("JSON");
     assert_eq!(head["clock"]["name"], "tai", "as other hosts have it: {head}");
     let from = std::net::UdpSocket::bind("127.0.0.1:0").expect("bind");
     for _ in 0..50 {
         from.send_to(b"counted", address).expect("send");
     }
-    let text = measure.rest();
+    let text = ended(session);
     let mut counted = [0, 0];
     for line in text.lines() {
         let record: Value = serde_json::from_str(line).expect("JSON");
@@ -512,6 +513,10 @@ fn the_host_s_own_interface_is_counted_without_a_lab() {
         }
     }
     assert_eq!(counted, [50, 50], "{text}");
+    // One of two blocks ends by itself.
+    machine.scratch().file("session.json", body.replace("3600", "2"));
+    let text = measure(&machine, &words).ok();
+    assert!(text.lines().count() > 1, "{text}");
     machine.untouched();
 }
 
