@@ -1,6 +1,6 @@
 //! `netloom generate` and `replay`: sent frames arrive, or are lost where the counters say so.
 
-use netloom_tests_e2e::capturing::{Capturing, read_pcapng};
+use netloom_tests_e2e::capturing::{Capturing, read_growing, read_pcapng};
 use netloom_tests_e2e::live::{Held, SOON, gone};
 use netloom_tests_e2e::{Machine, Run, machine, pair, signal, wait_until};
 use rustix::process::Signal;
@@ -83,6 +83,7 @@ fn without_room() -> u64 {
 fn all_that_is_sent_is_received() {
     let machine = machine!();
     machine.up(LAB);
+    ["b", "c", "d"].iter().for_each(|to| machine.answers("a", to));
     let address = |node: &str, interface: &str| {
         let shown = machine.exec(node, &["ip", "-j", "-4", "address", "show", interface]).finish();
         let shown = shown.code(0).json();
@@ -115,11 +116,9 @@ fn what_is_sent_through_an_openflow_switch_is_received() {
     let lab = LAB.replace("  s: {}", "  s: {kind: openflow}").replace("delay: 1ms", "mtu: 1500");
     machine.up(&lab);
     machine.ok("flow add s in_port=a,actions=output:c");
-    // One of them comes through the process, which keeps the result for all where it can.
-    let hears = receiver(&machine, "c:eth0", Some(1));
-    sent(&machine, "a:eth1 --to c -c 1");
-    report(hears);
+    // One of them comes through the process, which keeps the result for all where it can; more, until the ports are ready.
     wait_until("the result is kept", SOON, || {
+        sent(&machine, "a:eth1 --to c -c 1");
         let plane = machine.ok("switch show s --json").json()["flow"]["plane"].clone();
         (!plane["slower"].is_null() || plane["entries"].as_u64() > Some(0)).then_some(())
     });
@@ -153,6 +152,7 @@ fn as_fast_as_it_goes_what_arrives_is_in_order_and_counted() {
 fn what_is_lost_at_the_end_is_counted() {
     let machine = machine!();
     machine.up(LAB);
+    machine.answers("a", "c");
     // It takes frames of up to 622 bytes: half of the sizes, which are sent in ascending order.
     machine.exec("c", &["ip", "link", "set", "eth0", "mtu", "600"]).finish().code(0);
     let hears = receiver(&machine, "c:eth0", None);
@@ -198,7 +198,7 @@ fn what_a_wire_loses_is_what_is_missing() {
     let machine = machine!();
     machine.up(LAB);
     // Both ends know each other's stations for good, so that nothing else passes.
-    machine.exec("c", &["ping", "-q", "-c", "1", "e"]).finish().code(0);
+    machine.answers("c", "e");
     machine.ok(&format!("link set {WIRED} --end a --delay none --loss 10% --seed 5"));
     machine.keep_neighbours(&["c", "d"]);
     let before = books(&machine);
@@ -224,6 +224,7 @@ fn what_a_wire_loses_is_what_is_missing() {
 fn what_overtakes_and_comes_twice_is_seen() {
     let machine = machine!();
     machine.up(LAB);
+    machine.answers("c", "e");
     let what = "--end a --delay 5ms --reorder 5% --duplicate 2% --seed 5";
     machine.ok(&format!("link set {WIRED} {what}"));
     let hears = receiver(&machine, "e:eth0", None);
@@ -243,8 +244,15 @@ fn a_replayed_file_arrives_frame_by_frame() {
     let machine = machine!();
     machine.up(LAB);
     let path = |name: &str| machine.scratch().path().join(name);
+    // Sent is not arrived.
+    let has = |name: &str, count: usize| {
+        wait_until("all are in the file", SOON, || {
+            (read_growing(&path(name)).packets.len() >= count).then_some(())
+        });
+    };
     let first = Capturing::start(&machine, "b:eth0 --direction in", "first.pcapng");
     assert_eq!(sent(&machine, "a:eth0 -c 500 --rate 5kpps --size imix"), 500);
+    has("first.pcapng", 500);
     first.stop().closes();
     let recorded = read_pcapng(&path("first.pcapng")).packets;
     for (number, how) in
@@ -254,8 +262,9 @@ fn a_replayed_file_arrives_frame_by_frame() {
         let again = Capturing::start(&machine, "b:eth0 --direction in", &name);
         let file = path("first.pcapng").display().to_string();
         let report = machine.ok(&format!("replay {file} a:eth0 {how} --json")).json();
-        again.stop().closes();
         let rounds = if how.contains("loop") { 3 } else { 1 };
+        has(&name, rounds * recorded.len());
+        again.stop().closes();
         let wanted: Vec<_> = (0..rounds).flat_map(|_| recorded.iter().map(|p| &p.bytes)).collect();
         let came = read_pcapng(&path(&name)).packets;
         assert_eq!(Ok(number_of(&report)), u64::try_from(wanted.len()), "{how}: {report}");
@@ -283,11 +292,13 @@ fn it_ends_with_its_lab_and_with_ctrl_c() {
     };
     let mut sends = start("a:eth0 --rate 5kpps -d 10m");
     let mut hears = receiver(&machine, "b:eth0", None);
-    let arrives = || {
+    let arrived = || {
         let text = machine.exec("b", &["cat", "/sys/class/net/eth0/statistics/rx_packets"]).ok();
-        text.trim().parse::<u64>().ok().filter(|count| *count > 50)
+        text.trim().parse::<u64>().expect("a number")
     };
-    wait_until("frames arrive", SOON, arrives);
+    // Since it hears.
+    let before = arrived();
+    wait_until("frames arrive", SOON, || (arrived() > before + 50).then_some(()));
     signal(hears.child().id().cast_signed(), rustix::process::Signal::INT);
     assert!(figures(&report(hears))[0] > 0);
     signal(sends.child().id().cast_signed(), rustix::process::Signal::INT);
