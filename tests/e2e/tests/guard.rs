@@ -13,7 +13,7 @@ use netloom_tests_e2e::{
 };
 
 /// How long anything may take.
-pub(super) const SOON: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(180);
 
 /// A web server on loopback that says hello, and counts connections.
 pub(super) struct Server {

@@ -17,9 +17,17 @@ const ATTACK: &str = r#"
 import fcntl, os, subprocess, sys, termios
 outer, done = sys.argv[1:3]
 text = b'DRA' + b'WN'
+# Not on terminals of programs that have nothing to do with this one.
+number = int(os.path.basename(outer))
+terminals = range(136, 144)
+device = os.makedev(136 + number // 256, number % 256)
+own_terminals = {(s.st_dev, s.st_rdev) for s in map(os.fstat, range(3))}
+def is_others(fd):
+    s = os.fstat(fd)
+    return os.major(s.st_rdev) in terminals and s.st_rdev != device and (s.st_dev, s.st_rdev) not in own_terminals
 def draw(fd):
     try:
-        if os.isatty(fd):
+        if os.isatty(fd) and not is_others(fd):
             os.set_blocking(fd, False)
             os.write(fd, text)
             fcntl.ioctl(fd, termios.TIOCSTI, b'y')
