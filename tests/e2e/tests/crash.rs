@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 
-use netloom_tests_e2e::live::kill_and_wait;
-use netloom_tests_e2e::{Machine, kill, machine, pair, with_command_line};
+use netloom_tests_e2e::live::{SOON, kill_and_wait};
+use netloom_tests_e2e::{Machine, kill, machine, pair, wait_until, with_command_line};
 
 /// The lab process of the only lab.
 fn lab_process(machine: &Machine, lab: &str) -> i32 {
@@ -48,7 +48,8 @@ fn a_node_whose_init_died_is_rebuilt() {
     let pid = |inits: &[(String, i32)], name: &str| {
         inits.iter().find(|(node, _)| node == name).map(|(_, pid)| *pid).expect("the node")
     };
-    kill(pid(&before, "a"));
+    // One that still ends is adopted.
+    kill_and_wait(pid(&before, "a"));
     machine.up(&pair("run: [[tail, -f, /dev/null]]"));
     let after = machine.inits();
     assert_ne!(pid(&after, "a"), pid(&before, "a"));
@@ -66,7 +67,7 @@ fn a_node_that_was_being_made_is_made_anew() {
     let folder = machine.scratch().runtime_dir().join("pair");
     let note = folder.join("making.json");
     assert!(!note.exists(), "nothing is being made");
-    kill(lab_process(&machine, "pair"));
+    kill_and_wait(lab_process(&machine, "pair"));
     let state = std::fs::read(folder.join("state.json")).expect("the state");
     let state: serde_json::Value = serde_json::from_slice(&state).expect("JSON");
     let nodes = state["plan"]["nodes"].as_array().expect("nodes");
@@ -90,7 +91,7 @@ fn both_the_lab_process_and_an_init_may_die() {
     machine.up(&pair(""));
     let inits = machine.inits();
     kill(lab_process(&machine, "pair"));
-    kill(inits[0].1);
+    kill_and_wait(inits[0].1);
     machine.up(&pair(""));
     machine.netloom(["ping", "--all"]).finish().code(0);
     machine.down();
@@ -106,11 +107,12 @@ fn wired() -> (String, String) {
     (name, text)
 }
 
-/// The one process that the list shows so.
+/// The one process that the list shows so, when those that it has started show what they are.
 fn shown_as(title: &str) -> i32 {
-    let found = with_command_line(title);
-    assert_eq!(found.len(), 1, "{title}: {found:?}");
-    found[0]
+    wait_until(&format!("one process is {title}"), SOON, || match with_command_line(title)[..] {
+        [one] => Some(one),
+        _ => None,
+    })
 }
 
 #[test]
@@ -140,7 +142,7 @@ fn the_spawner_may_die() {
         machine.exec(node, &["true"]).finish().code(0);
     }
     kill_and_wait(shown_as(&title));
-    kill(machine.init("a"));
+    kill_and_wait(machine.init("a"));
     machine.up(&text);
     machine.netloom(["ping", "a", "b"]).finish().code(0);
     // Nodes of one spawner and of another are one lab: names are known in all of it.
