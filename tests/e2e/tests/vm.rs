@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// A boot on a busy machine, and the ends of everything after it.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// A node and a guest with these keys more.
 fn lab(more: &str) -> String {
@@ -137,7 +137,7 @@ fn a_guest_outlives_its_lab_process() {
 fn a_guest_that_is_not_ready_in_time_is_told_with_its_console() {
     needs!("linux.uml");
     let machine = machine!();
-    let text = lab("run: [[sh, -c, \"echo I am late; sleep 99\"]], ready: {tcp: 81, timeout: 8s}");
+    let text = lab("run: [[sh, -c, \"echo I am late; sleep 99\"]], ready: {tcp: 81, timeout: 30s}");
     let file = machine.file(&text);
     let failed = machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(1);
     for part in ["node \"g\": not ready in time: no program listens on TCP port 81", "I am late"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use netloom_tests_e2e::{lacks, machine, needs, ordinary_only};
 
 /// An image with more packages, or cloud-init by translation, on a busy machine.
-const BOUND: Duration = Duration::from_secs(120);
+const BOUND: Duration = Duration::from_secs(300);
 
 /// One source, one renderer, and nothing that wants users or keys.
 const SETTINGS: &str = "datasource_list: [NoCloud]\ncloud_init_modules: [write-files]\ncloud_config_modules: []\n\
@@ -30,7 +30,7 @@ fn cloud_init_learns_the_plan() {
     let text = format!(
         "nodes:\n  h:\n  r: {{forwarding: true}}\n  g:\n    kind: vm\n    accel: tcg\n    memory: 768MiB\n    \
          kernel: {0}/kernel\n    initrd: {0}/initrd\n    append: quiet\n    disk: {1}\n    \
-         ready: {{agent: true, timeout: 90s}}\nlinks: [[h, r], [r, g]]\n",
+         ready: {{agent: true, timeout: 240s}}\nlinks: [[h, r], [r, g]]\n",
         at("image"),
         at("disk")
     );

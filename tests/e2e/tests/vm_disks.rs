@@ -199,7 +199,7 @@ fn a_disk_boots_by_itself_in_both_formats_on_both_buses() {
         if keys.starts_with("firmware") && !bios.exists() {
             continue;
         }
-        let ready = "ready: {console: the disk boots, timeout: 60s}";
+        let ready = "ready: {console: the disk boots, timeout: 240s}";
         let text = format!(
             "nodes: {{g: {{kind: vm, accel: tcg, disk: {}, {keys}, {ready}}}}}\n",
             disk.display()

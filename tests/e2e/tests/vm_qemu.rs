@@ -8,7 +8,7 @@ use netloom_tests_e2e::{Machine, Run, machine, needed, needs, signal, wait_until
 use rustix::process::Signal;
 
 /// A boot by translation on a busy machine, and the ends of everything after it.
-pub(crate) const BOUND: Duration = Duration::from_secs(120);
+pub(crate) const BOUND: Duration = Duration::from_secs(300);
 
 /// A guest, or a skip where its parts are missing.
 macro_rules! guest {
@@ -25,7 +25,7 @@ pub(crate) use guest;
 pub(crate) fn lab(guest: &Guest, more: &str) -> String {
     let keys = guest.keys();
     format!(
-        "nodes:\n  h:\n  g: {{{keys}, ready: {{console: guest is up, timeout: 90s}}, {more}}}\nlinks: [[h, g]]\n"
+        "nodes:\n  h:\n  g: {{{keys}, ready: {{console: guest is up, timeout: 240s}}, {more}}}\nlinks: [[h, g]]\n"
     )
 }
 
@@ -80,13 +80,14 @@ fn a_card_without_offloads_takes_streams() {
     let machine = machine!();
     let guest = guest!(
         machine,
-        "mkfifo /tmp/open; (nc -l -p 5000 <>/tmp/open | wc -c | sed s/^/stream-/ >/dev/console) &"
+        "mkfifo /tmp/open; (nc -l -p 5000 <>/tmp/open | wc -c | sed s/^/stream-/ >/dev/console) &\n\
+         until cat /proc/net/tcp* | grep -q :1388; do sleep 1; done"
     );
     machine.up(&lab(&guest, OFF));
     answers(&machine);
     let send = "head -c 1000000 /dev/zero | busybox nc g 5000";
-    machine.exec("h", &["sh", "-c", send]).bound(Duration::from_secs(15)).finish().code(0);
-    wait_until("the stream's end", Duration::from_secs(5), || {
+    machine.exec("h", &["sh", "-c", send]).bound(BOUND).finish().code(0);
+    wait_until("the stream's end", BOUND, || {
         machine.netloom(["logs", "g"]).ok().contains("stream-1000000").then_some(())
     });
     machine.down();
@@ -152,7 +153,7 @@ fn a_guest_that_never_boots_is_told_with_its_console() {
     let machine = machine!();
     let guest = guest!(machine, "echo I hang here; sleep 999");
     // Beside other guests without KVM this one needs more than half of it.
-    let text = lab(&guest, "").replace("90s", "50s");
+    let text = lab(&guest, "").replace("240s", "100s");
     let file = machine.file(&text);
     let failed = machine.netloom(["up".as_ref(), file.as_os_str()]).bound(BOUND).finish().code(1);
     let parts = ["not ready in time: its console has not shown \"guest is up\"", "I hang here"];

@@ -11,7 +11,7 @@ use crate::vm_qemu::{BOUND, answers, guest, is_started_again, qemu};
 fn lab(guest: &Guest, more: &str) -> String {
     let keys = guest.keys();
     format!(
-        "nodes:\n  h:\n  g: {{{keys}, vhost-user: true, ready: {{console: guest is up, timeout: 90s}}, {more}}}\n\
+        "nodes:\n  h:\n  g: {{{keys}, vhost-user: true, ready: {{console: guest is up, timeout: 240s}}, {more}}}\n\
          switches: {{s: {{kind: shm}}}}\nlinks: [[h, s], [g, s]]\n"
     )
 }
@@ -43,7 +43,7 @@ fn a_guests_card_is_a_port_of_the_switch() {
     assert!(frames("rx_packets") > 0 && frames("tx_packets") > 0, "{shown}");
     // It is captured at its port, in both directions.
     let capture = Capturing::start(&machine, "g:eth0 -f icmp", "g.pcapng");
-    machine.exec("h", &["ping", "-4", "-c", "3", "-W", "9", "g"]).bound(BOUND).ok();
+    machine.exec("h", &["ping", "-4", "-c", "3", "-W", "30", "g"]).bound(BOUND).ok();
     assert_eq!(capture.stop().total("written"), 6);
     // What needs an interface says what would give it one.
     for (words, code, part) in [
