@@ -2,7 +2,12 @@
 //!
 //! The host is played by a fresh network namespace, so that the real one is left alone.
 
+use std::time::Duration;
+
 use netloom_tests_e2e::{Machine, Run, done, machine, needs, root_only, rounds, workspace_root};
+
+/// How long a script may take on a busy machine; `far` lives longer.
+const BOUND: Duration = Duration::from_secs(180);
 
 /// A host with an uplink to `far`.
 const HOST: &str = r#"
@@ -60,6 +65,7 @@ fn on_a_host(machine: &Machine, script: &str) -> Run {
         .env("NETLOOM_BIN", netloom_kit::Binary::find().path())
         .env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir())
         .dir(machine.scratch().path())
+        .bound(BOUND)
 }
 
 #[test]
@@ -239,7 +245,7 @@ done
 "#;
 
 fn go_at_once(machine: &Machine, pools: &str, times: u32) {
-    let bound = std::time::Duration::from_secs(30) * times;
+    let bound = BOUND.max(Duration::from_secs(30) * times);
     let script = on_a_host(machine, AT_ONCE).env("ROUNDS", times.to_string()).env("POOLS", pools);
     script.bound(bound).finish().code(0);
 }
@@ -311,11 +317,7 @@ fn what_is_done_to_the_host_by_hand_is_told_and_mended() {
     needs!("nft");
     let machine = machine!();
     let file = workspace_root().join("examples/doors.yaml");
-    on_a_host(&machine, &format!("{CARD}{BY_HAND}"))
-        .args([&file])
-        .bound(std::time::Duration::from_secs(120))
-        .finish()
-        .code(0);
+    on_a_host(&machine, &format!("{CARD}{BY_HAND}")).args([&file]).finish().code(0);
     machine.down();
 }
 
@@ -388,11 +390,11 @@ nsenter -t $far -n sh -c 'ip addr add 198.51.100.1/24 dev outside && ip link set
 "$NETLOOM_BIN" up "$1"
 trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 mkfifo open
-timeout 20 nsenter -t $far -n busybox nc -l -p 5000 <>open >got &
+timeout 120 nsenter -t $far -n busybox nc -l -p 5000 <>open >got &
 got=$!
 until nsenter -t $far -n ss -Hltn sport = 5000 | grep -q .; do kill -0 $got; sleep 0.05; done
 "$NETLOOM_BIN" exec beside -- ping -c 1 -W 30 198.51.100.1
-"$NETLOOM_BIN" exec beside -- timeout 10 sh -c 'head -c 4000000 /dev/zero | busybox nc 198.51.100.1 5000'
+"$NETLOOM_BIN" exec beside -- timeout 60 sh -c 'head -c 4000000 /dev/zero | busybox nc 198.51.100.1 5000'
 wait $got
 test "$(stat -c %s got)" = 4000000
 "$NETLOOM_BIN" down doors

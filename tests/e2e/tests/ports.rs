@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use netloom_kit::wait_until;
+use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, kill, machine, needs};
 
 /// Answers what it is sent, in capitals: streams at their end, datagrams at once. Arguments: address, port, kind.
@@ -27,17 +29,25 @@ while True:
     c.sendall(data.upper()); c.close()
 ";
 
-/// A port that nobody has now.
+/// A port that nobody has now, nor is given by the kernel until the lab has it: not of `ip_local_port_range`. Other tests are other
+/// processes.
 fn free() -> u16 {
-    let own = TcpListener::bind("127.0.0.1:0").expect("a port");
-    own.local_addr().expect("its number").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id().wrapping_mul(8);
+    let numbers = std::iter::repeat_with(|| own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let mut ports = numbers.map(|number| u16::try_from(20_000 + number % 12_000).expect("a port"));
+    let nobody_has = |port: &u16| {
+        TcpListener::bind(("127.0.0.1", *port)).is_ok()
+            && UdpSocket::bind(("127.0.0.1", *port)).is_ok()
+    };
+    ports.find(nobody_has).expect("a port")
 }
 
 /// What a stream answers; `None` if the connection fails or ends without an answer.
 fn stream(at: &str, asked: &[u8]) -> Option<Vec<u8>> {
     let at: SocketAddr = at.parse().expect("an address");
-    let mut connection = TcpStream::connect_timeout(&at, Duration::from_secs(10)).ok()?;
-    connection.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+    let mut connection = TcpStream::connect_timeout(&at, LONG).ok()?;
+    connection.set_read_timeout(Some(LONG * 2)).ok()?;
     connection.write_all(asked).ok()?;
     connection.shutdown(Shutdown::Write).ok()?;
     let mut answer = vec![];
@@ -122,7 +132,8 @@ fn ports_lead_to_programs_wherever_they_listen() {
     kill(publisher(&machine));
     wait_until("a new process", LONG, || stream(&at(1), b"again"));
     let pid = machine.node("web")["pid"].as_i64().expect("its init");
-    kill(i32::try_from(pid).expect("a number of a process"));
+    // `up` adopts one that still ends.
+    kill_and_wait(i32::try_from(pid).expect("a number of a process"));
     machine.up(&lab(&machine, ports));
     wait_until("a new node", LONG, || {
         stream(&at(0), b"twice").is_some_and(|a| a == b"TWICE").then_some(())

@@ -285,7 +285,8 @@ grep -q '^! link r:eth1--internet recreated: doors changed' "$own/said"
 reaches a 203.0.113.9
 sed -i /internet/d "$own/lab.yaml"
 apply
-no the netloom-uplink
+ended() { no the netloom-uplink; }
+soon ended
 [ -z "$(on a curl -s -m 2 http://203.0.113.9:8080/)" ]
 on a ping -c 1 -W 20 r
 [ "$before" = "$(inits)" ]
