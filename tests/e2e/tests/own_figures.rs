@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use netloom_kit::wait_until;
 use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{
-    Machine, is_root, kill, machine, needs, needs_cgroups, ordinary_only, pair, signal,
+    Machine, is_root, kill, machine, needs, needs_cgroups, ordinary_only, pair,
 };
 
 fn numbers(text: &str) -> Vec<f64> {
@@ -37,15 +37,23 @@ fn a_node_is_as_old_as_its_init() {
     let start = Instant::now();
     machine.up(&pair(""));
     let first = numbers(&read(&machine, "a", "uptime"));
-    let second = numbers(&read(&machine, "a", "uptime"));
+    // It counts in hundredths of a second, in which much can be done.
+    let second = wait_until("it becomes older", Duration::from_secs(30), || {
+        Some(numbers(&read(&machine, "a", "uptime"))).filter(|now| now[0] > first[0])
+    });
     let most = start.elapsed().as_secs_f64();
-    assert!(first[0] < second[0] && second[0] <= most, "{first:?} {second:?} {most}");
+    assert!(second[0] <= most, "{first:?} {second:?} {most}");
     let cpus = std::thread::available_parallelism().expect("count CPUs").get();
     let cpus = f64::from(u32::try_from(cpus).expect("few CPUs"));
     assert!(second[1] <= second[0] * cpus, "{second:?}");
     let other = numbers(&read(&machine, "b", "uptime"));
     assert!(other[0] <= start.elapsed().as_secs_f64(), "{other:?}");
     // Start times of processes are by the same clock: that of a process began within the age of the lab, and init first.
+    let clock = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.expect("a time after 1970").as_secs_f64()
+    };
+    let before = clock();
     let times = machine
         .exec("a", &["sh", "-c", "ps -o etimes= -p $$,1; date +%s; ps -o lstart= -p $$"])
         .ok();
@@ -55,17 +63,17 @@ fn a_node_is_as_old_as_its_init() {
         assert!(age.parse::<u64>().expect("seconds") <= most, "{times}");
     }
     let shown = machine.exec("b", &["date", "-d", lines[3], "+%s"]).ok();
-    let (began, now): (u64, u64) = (shown.trim().parse().unwrap(), lines[2].parse().unwrap());
-    assert!(began.abs_diff(now) <= 2, "{times}");
+    let (began, now): (f64, f64) = (shown.trim().parse().unwrap(), lines[2].parse().unwrap());
+    assert!((before - 2.0..now + 2.0).contains(&began), "{times} {before}");
     let born = line(&read(&machine, "a", "stat"), "btime ")[0];
+    let before = clock();
     let age = numbers(&read(&machine, "a", "uptime"))[0];
-    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    assert!((born + age - clock.as_secs_f64()).abs() < 3.0, "{born} {age}");
+    assert!((before - 3.0..clock() + 3.0).contains(&(born + age)), "{born} {age} {before}");
     // sysinfo(2) says the same, and no file can change that.
     let python =
         "import ctypes\nb = (ctypes.c_long * 64)()\nctypes.CDLL(None).sysinfo(b)\nprint(b[0])";
     let sysinfo: u64 = machine.exec("a", &["python3", "-c", python]).ok().trim().parse().unwrap();
-    assert!(sysinfo <= most + 5, "{sysinfo}");
+    assert!(sysinfo <= start.elapsed().as_secs() + 1, "{sysinfo}");
     machine.down();
 }
 
@@ -125,10 +133,16 @@ fn cpus_and_their_time_are_the_nodes_own() {
 fn loads_and_counts_are_those_of_the_nodes_processes() {
     let machine = machine!();
     machine.up("name: loads\nnodes:\n  a: {run: [[nice, -n, '19', sh, -c, 'while :; do :; done']]}\n  b: {}\n");
-    let load = |node: &str| numbers(&read(&machine, node, "loadavg"));
-    let bound = Duration::from_secs(60);
+    let inits = machine.inits();
+    // By nobody in the node, where each process takes a number.
+    let load = |node: &str| {
+        let (_, pid) = inits.iter().find(|(name, _)| name == node).expect("the node");
+        numbers(&std::fs::read_to_string(format!("/proc/{pid}/root/proc/loadavg")).expect("read"))
+    };
+    let bound = Duration::from_secs(180);
     wait_until("the load of a loop", bound, || (load("a")[0] > 0.05).then_some(()));
-    assert!(load("b")[0] < 0.05, "{:?}", load("b"));
+    let of_b = numbers(&read(&machine, "b", "loadavg"));
+    assert!(of_b[0] < 0.05, "{of_b:?}");
     let text = read(&machine, "a", "loadavg");
     let fields: Vec<&str> = text.split_whitespace().collect();
     let (running, all) = fields[3].split_once('/').expect("running/all");
@@ -138,12 +152,7 @@ fn loads_and_counts_are_those_of_the_nodes_processes() {
     assert!((2..=4).contains(&running) && (3..=8).contains(&all) && last < 1000, "{text}");
     assert!(line(&read(&machine, "a", "stat"), "procs_running ")[0] >= 2.0);
     // Without the lab's process what runs has run since.
-    let inits = machine.inits();
     kill_and_wait(lab_process(&machine, "loads"));
-    let load = |node: &str| {
-        let (_, pid) = inits.iter().find(|(name, _)| name == node).expect("the node");
-        numbers(&std::fs::read_to_string(format!("/proc/{pid}/root/proc/loadavg")).expect("read"))
-    };
     let before = load("a")[0];
     wait_until("more load", bound, || (load("a")[0] > before + 0.1).then_some(()));
     assert!(load("b")[0] < 0.05);
@@ -202,7 +211,8 @@ fn they_cannot_be_written_and_others_cannot_hold_them_up() {
                   all = [threading.Thread(target=read) for _ in range(8)]\n\
                   [t.start() for t in all]; [t.join() for t in all]\nprint(worst)";
     let worst: f64 = machine.exec("a", &["python3", "-c", script]).ok().trim().parse().unwrap();
-    assert!(worst < 10.0, "{worst} s");
+    // Who lets nothing go is waited for as long as `lease-break-time` says, 45 s.
+    assert!(worst < 30.0, "{worst} s");
     machine.down();
 }
 
@@ -229,9 +239,9 @@ fn they_are_read_whoever_was_killed() {
         (locks.lines().filter(is_own).count() == 4).then_some(())
     };
     if is_root() {
-        wait_until("the leases of four files", Duration::from_secs(10), leases);
+        wait_until("the leases of four files", Duration::from_secs(30), leases);
     }
-    signal(*pid, rustix::process::Signal::STOP);
+    netloom_kit::stop(*pid);
     let mut waiting = std::process::Command::new("cat")
         .arg(format!("/proc/{pid}/root/proc/meminfo"))
         .stdout(std::process::Stdio::null())
@@ -243,12 +253,13 @@ fn they_are_read_whoever_was_killed() {
         found.is_ok_and(|place| place.contains("lease")).then_some(())
     };
     if is_root() {
-        wait_until("a reader that waits", Duration::from_secs(10), waits);
+        wait_until("a reader that waits", Duration::from_secs(30), waits);
     }
     let start = Instant::now();
     kill_and_wait(*pid);
     waiting.wait().expect("wait");
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    // Not as long as `lease-break-time` says, 45 s.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     machine.down();
 }
 
@@ -266,7 +277,7 @@ fn a_lab_comes_up_in_a_privileged_node_of_an_ordinary_users_lab() {
          {netloom} down --all >&2"
     );
     let user = ["unshare", "-U", "--map-user=1000", "--map-group=1000", "sh", "-c", &script];
-    let ages = machine.exec("a", &user).bound(Duration::from_secs(60)).ok();
+    let ages = machine.exec("a", &user).ok();
     let ages: Vec<f64> = ages.lines().map(|line| numbers(line)[0]).collect();
     assert!(ages.len() == 2 && ages[0] < ages[1] && ages[1] < 120.0, "{ages:?}");
     machine.down();
@@ -281,6 +292,7 @@ fn they_are_read_while_the_init_starts_programs() {
                   t = time.monotonic()\n  open('/proc/loadavg').read()\n  \
                   worst = max(worst, time.monotonic() - t)\nprint(worst)";
     let worst: f64 = machine.exec("a", &["python3", "-c", script]).ok().trim().parse().unwrap();
-    assert!(worst < 10.0, "{worst} s");
+    // Who lets nothing go is waited for as long as `lease-break-time` says, 45 s.
+    assert!(worst < 30.0, "{worst} s");
     machine.down();
 }
