@@ -329,7 +329,7 @@ fn take_down(machine: &Machine, after: &str) {
 }
 
 /// How long what takes moments may take.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(180);
 
 /// The lab's processes of a part.
 fn living(machine: &Machine, part: &str) -> Vec<i32> {
