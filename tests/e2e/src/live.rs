@@ -194,6 +194,22 @@ impl Machine {
         });
     }
 
+    /// Waits until every node of the lab reaches every other: each look gives a pair two seconds.
+    ///
+    /// # Panics
+    /// When they do not, or cannot be asked.
+    pub fn all_reach_all(&self) {
+        wait_until("all nodes reach all others", SOON, || {
+            let asked = self.netloom(["ping", "--all"]).finish();
+            if asked.status.success() {
+                return Some(());
+            }
+            assert_eq!(asked.status.code(), Some(1), "{asked}");
+            eprintln!("{asked}");
+            None
+        });
+    }
+
     /// Makes what nodes know of their neighbours by now last: nobody asks for them again.
     pub fn keep_neighbours(&self, nodes: &[&str]) {
         for node in nodes {

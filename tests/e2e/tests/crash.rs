@@ -27,7 +27,7 @@ fn traffic_goes_on_without_the_lab_process_and_up_adopts() {
     assert!(running.wait().expect("wait").success());
     machine.up(&pair("run: [[tail, -f, /dev/null]]"));
     assert_eq!(machine.inits(), inits, "the running nodes are adopted");
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -54,7 +54,7 @@ fn a_node_whose_init_died_is_rebuilt() {
     let after = machine.inits();
     assert_ne!(pid(&after, "a"), pid(&before, "a"));
     assert_eq!(pid(&after, "b"), pid(&before, "b"));
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -81,7 +81,7 @@ fn a_node_that_was_being_made_is_made_anew() {
     };
     assert!(same("a") && !same("b"), "{before:?} {after:?}");
     assert!(!note.exists(), "it is made");
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -93,7 +93,7 @@ fn both_the_lab_process_and_an_init_may_die() {
     kill(lab_process(&machine, "pair"));
     kill_and_wait(inits[0].1);
     machine.up(&pair(""));
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -124,7 +124,7 @@ fn the_core_may_die_with_the_lab_process_where_links_have_wires() {
     kill_and_wait(lab_process(&machine, &name));
     kill_and_wait(core);
     machine.up(&text);
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     let wire = machine.link("a:eth0");
     assert_eq!(wire["wire"]["state"], "running", "{wire}");
     machine.down();

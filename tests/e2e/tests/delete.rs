@@ -97,7 +97,7 @@ fn the_other_end_of_a_link_goes_with_a_node() {
     let links = "import socket\nprint(*sorted(n for _, n in socket.if_nameindex()))";
     let gone = || (machine.python("b", links, &[]).ok() == "eth1 lo\n").then_some(());
     wait_until("the link to the deleted node is gone", SOON, gone);
-    machine.exec("b", &["ping", "-c", "1", "-W", "30", "c"]).finish().code(0);
+    machine.answers("b", "c");
     machine.ok("node delete c");
     machine.exec("b", &["true"]).finish().code(0);
     machine.down();

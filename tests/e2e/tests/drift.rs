@@ -110,7 +110,7 @@ fn each_change_in_a_node_is_shown_and_taken_back() {
     }
     sh(&machine, "h1", "ip link add br0 type bridge; ip link set eth0 master br0");
     is_taken_back(&machine, &text, "bridge", "eth0 in no bridge, was in one");
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     assert_eq!(machine.inits(), inits);
     machine.down();
 }
@@ -176,7 +176,7 @@ fn up_mends_a_running_lab_or_keeps_what_it_is_told_to() {
     assert!(machine.status()["drift"].is_null());
     let again = machine.up(&text).text();
     assert_eq!(again, "lab drift-up: already running\n");
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -255,7 +255,7 @@ fn each_change_in_the_core_is_shown_and_taken_back() {
     ] {
         in_core("drift-core", &script);
         is_taken_back(&machine, &text, &script, part);
-        machine.netloom(["ping", "--all"]).finish().code(0);
+        machine.all_reach_all();
     }
     machine.down();
 }
@@ -268,7 +268,7 @@ fn a_wire_that_is_gone_is_put_in_again() {
     machine.up(&text);
     in_core("drift-wire", "ip link delete $(ip -o link | grep -o 'nlw[0-9]*' | head -1)");
     is_taken_back(&machine, &text, "wire", "~ link r:eth1--far:eth0: its wire, was none");
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -303,6 +303,6 @@ fn a_lab_without_its_process_is_compared_and_mended_and_a_killed_mend_goes_on() 
     });
     machine.apply(&text, &[]).finish().code(0);
     machine.apply(&text, &["--check"]).finish().code(0);
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }

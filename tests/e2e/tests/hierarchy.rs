@@ -36,6 +36,9 @@ const OUTSIDE: [&str; 4] = ["outermost", "grandee", "nextdoor", "stranger"];
 fn a_node_sees_its_own_subtree_alone() {
     let machine = machine!();
     machine.up(TREE);
+    wait_until("its nodes reach each other", SOON, || {
+        machine.inside(TENANT, ["ping", "--all"]).finish().status.success().then_some(())
+    });
     let questions = [
         "ls",
         "ls --json",
@@ -181,7 +184,9 @@ fn exec_enters_children_from_inside_and_from_outside() {
     let links = machine.inside(TENANT, ["exec", "right", "--", "ls", "/sys/class/net"]).ok();
     assert_eq!(links.split_whitespace().collect::<Vec<_>>(), ["eth0", "eth1", "lo"]);
     let words = ["exec", "right", "--", "ping", "-c", "1", "-W", "30", "left.tenant.grandee"];
-    machine.inside(TENANT, words).finish().code(0);
+    wait_until("an answer", SOON, || {
+        machine.inside(TENANT, words).finish().status.success().then_some(())
+    });
     for code in [0, 1, 7, 255] {
         let script = format!("exit {code}");
         machine.inside(TENANT, ["exec", "left", "--", "sh", "-c", &script]).finish().code(code);
@@ -337,7 +342,7 @@ fn a_killed_parent_ends_its_children_and_up_makes_all_anew() {
     for (from, to) in
         [("grandee/tenant/left", "stranger"), ("grandee/tenant/right", "nextdoor.grandee")]
     {
-        machine.exec(from, &["ping", "-c", "1", "-W", "30", to]).finish().code(0);
+        machine.answers(from, to);
     }
     let list = machine.inside(TENANT, ["node", "list", "--json"]).finish().code(0).json();
     assert_eq!(names(&list), ["left", "right"]);

@@ -36,7 +36,7 @@ fn names(machine: &Machine, node: &str) -> Vec<String> {
 }
 
 fn reaches(machine: &Machine, from: &str, to: &str) {
-    machine.exec(from, &["ping", "-c", "1", "-W", "30", to]).finish().code(0);
+    machine.answers(from, to);
 }
 
 /// Moves and gives the name that is printed.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{machine, needs, pair};
+use netloom_tests_e2e::live::SOON;
+use netloom_tests_e2e::{machine, needs, pair, wait_until};
 
 use super::apply::Flow;
 
@@ -21,13 +22,16 @@ fn two_labs_with_the_same_names_do_not_meet() {
     there("one").finish().code(0);
     there("two").finish().code(1);
     for lab in ["one", "two"] {
-        machine.netloom(["-l", lab, "ping", "--all"]).finish().code(0);
+        wait_until("its nodes reach each other", SOON, || {
+            let asked = machine.netloom(["-l", lab, "ping", "--all"]).finish();
+            asked.status.success().then_some(())
+        });
     }
     // Which lab is meant must be said.
     let done = machine.netloom(["exec", "a", "--", "true"]).finish().says("-l");
     assert!(matches!(done.status.code(), Some(1 | 2)), "{done}");
     machine.netloom(["down", "one"]).finish().code(0);
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -63,7 +67,7 @@ fn a_lab_goes_at_once_while_bytes_are_on_their_way() {
     let machine = machine!();
     machine.up("name: way\nnodes: {a: {}, b: {}}\nlinks: [{ends: [a, b], delay: 50ms}]\n");
     let flow = Flow::start(&machine, "a", "b");
-    machine.netloom(["down", "way"]).bound(Duration::from_secs(15)).finish().code(0);
+    machine.netloom(["down", "way"]).bound(Duration::from_secs(60)).finish().code(0);
     drop(flow);
     machine.untouched();
 }
@@ -161,7 +165,7 @@ fn a_lab_comes_up_from_standard_input() {
     assert!(first.starts_with("lab pair: 2 nodes"), "{first}");
     let again = up(&pair(""), &[]).code(0).text();
     assert!(again.starts_with("lab pair: already running"), "{again}");
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     up("nodes: {a: {}}\n", &[]).code(2).says("(standard input):1:1").says("name: my-lab");
     let named = up("nodes: {a: {}}\n", &["--name", "named"]).code(0).text();
     assert!(named.starts_with("lab named: 1 node"), "{named}");

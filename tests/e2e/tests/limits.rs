@@ -38,9 +38,9 @@ fn a_spinning_program_gets_its_share_of_a_cpu() {
     needs_cgroups!();
     let machine = machine!();
     machine.up(&pair("limits: {cpu: 20%}"));
-    // Two seconds of wall time; the quota may be overrun by a period at either end.
-    let spin = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass\n\
-                print(time.process_time() / 2)";
+    // Two seconds of wall time, or more on a busy machine; the quota may be overrun by a period at either end.
+    let spin = "import time\nbegin = time.monotonic()\nwhile time.monotonic() < begin + 2: pass\n\
+                print(time.process_time() / (time.monotonic() - begin))";
     let share: f64 = machine.exec("a", &["python3", "-c", spin]).ok().trim().parse().unwrap();
     assert!(share < 0.35, "20 % of a CPU allowed, {share} used");
     machine.down();
@@ -55,6 +55,6 @@ fn a_user_without_cgroups_is_told() {
     machine.netloom(["up", file]).finish().code(3).says("--ignore-limits");
     assert_same(machine.before());
     machine.netloom(["up", file, "--ignore-limits"]).finish().code(0);
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use netloom_tests_e2e::{Machine, machine, needs, ordinary_only, root_only};
+use netloom_tests_e2e::live::SOON;
+use netloom_tests_e2e::{Machine, machine, needs, ordinary_only, root_only, wait_until};
 
 /// Nodes on a switch.
 fn star(nodes: usize) -> String {
@@ -37,8 +38,10 @@ fn forty_nodes_on_a_switch_all_reach_each_other() {
     let machine = machine!();
     assert_eq!(machine.up(&star(40)).errors(), "");
     assert_eq!(raises(&machine), 4);
-    let text = machine.netloom(["ping", "--all", "-4"]).finish().code(0).text();
-    assert!(text.starts_with("IPv4: 1560 of 1560 pairs answer\n"), "{text}");
+    wait_until("all pairs answer", SOON, || {
+        let text = machine.netloom(["ping", "--all", "-4"]).finish().text();
+        text.starts_with("IPv4: 1560 of 1560 pairs answer\n").then_some(())
+    });
     machine.netloom(["down", "star"]).finish().code(0);
     assert_eq!(raises(&machine), 0);
     machine.down();

@@ -71,7 +71,7 @@ fn wait_for_another(machine: &Machine, before: i32) {
 fn without_a_controller_it_is_an_ordinary_switch() {
     let machine = machine!();
     machine.up(LAB);
-    machine.ok("ping --all");
+    machine.all_reach_all();
     let mut transfer = Transfer::start(&machine, "a", "b");
     transfer.more(20_000);
     transfer.settle();
@@ -295,7 +295,7 @@ fn links_and_switches_come_and_go() {
     wait_until("the port is told up", SOON, || {
         (show(&machine)["ports"][1]["up"] == json!(true)).then_some(())
     });
-    machine.ok("ping --all");
+    machine.all_reach_all();
     // A node that dies and is recreated has its port back.
     kill_and_wait(machine.init("c"));
     machine.up(LAB);

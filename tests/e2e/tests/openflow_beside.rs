@@ -231,7 +231,7 @@ nodes: {a: {}, b: {}, c: {}, d: {}}
 switches: {s: {kind: openflow, datapath: 1}, t: {kind: openflow, datapath: 2}, k: {}, m: {kind: shm}}
 links: [[a, s], [s, t], [b, t], [t, k], [c, k], [k, m], [d, m]]
 ");
-    machine.ok("ping --all");
+    machine.all_reach_all();
     let ports = show(&machine)["ports"].clone();
     let names: Vec<&Value> =
         ports.as_array().expect("ports").iter().map(|port| &port["name"]).collect();

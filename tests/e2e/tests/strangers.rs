@@ -61,6 +61,7 @@ fn a_process_that_keeps_a_nodes_network_is_named() {
     kill_and_wait(machine.lab_process());
     down_names(&machine, &stranger);
     machine.up(LAB);
+    machine.answers("a", "b");
     machine.ok("ping a b");
     machine.ok("down");
     // A program of the node's own that has no node's network ends with it, and is not told of.

@@ -22,9 +22,9 @@ fn a_ring_of_a_thousand_nodes() {
     assert_eq!(machine.inits().len(), NODES);
     // A name means the first interface, which a node shares with the one before it.
     for (from, to) in [("n0", "n1"), ("n499", "n500"), ("n998", "n999")] {
-        machine.exec(from, &["ping", "-c", "1", "-W", "30", to]).finish().code(0);
+        machine.answers(from, to);
     }
-    let down = machine.netloom(["down", "thousand"]).bound(Duration::from_secs(120));
+    let down = machine.netloom(["down", "thousand"]).bound(Duration::from_secs(300));
     down.finish().code(0);
     machine.down();
 }

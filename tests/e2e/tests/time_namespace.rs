@@ -32,11 +32,11 @@ fn a_lab_in_another_time_delays_and_is_measured() {
     needs!("time-namespaces");
     let file = machine.file(LAB);
     netloom_there(&machine, &["up", file.to_str().expect("a path")]).finish().code(0);
-    machine.exec("a", &["ping", "-4", "-c", "1", "-W", "10", "b"]).ok();
+    machine.answers("a", "b");
     let words = ["measure", "a", "b", "-4", "--json", "--proto", "icmp"];
     let mut measure = Held::start(netloom_there(&machine, &words));
     measure.line();
-    machine.exec("a", &["ping", "-4", "-c", "5", "-i", "0.01", "-W", "10", "b"]).ok();
+    machine.exec("a", &["ping", "-4", "-c", "5", "-i", "0.01", "-W", "30", "b"]).ok();
     // What runs there is the child of `unshare`.
     let inner = *descendants(measure.pid()).last().expect("it runs");
     signal(inner, rustix::process::Signal::INT);
