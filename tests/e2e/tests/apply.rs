@@ -1,8 +1,8 @@
 //! `apply`: a running lab becomes the one of its changed file, and what did not change is not touched.
 
 use netloom_kit::{cgroups_allowed, is_root};
-use netloom_tests_e2e::live::{Held, kill_and_wait};
-use netloom_tests_e2e::{Finished, Machine, Run, machine, needs};
+use netloom_tests_e2e::live::{Held, SOON, kill_and_wait};
+use netloom_tests_e2e::{Finished, Machine, Run, machine, needs, wait_until};
 use serde_json::Value;
 
 /// A router between a switch of each kind and a far node, which runs two programs.
@@ -69,7 +69,13 @@ pub(crate) fn sh(machine: &Machine, node: &str, script: &str) -> String {
 }
 
 fn all_reach_all(machine: &Machine) {
-    machine.netloom(["ping", "--all"]).bound(std::time::Duration::from_secs(60)).finish().code(0);
+    machine.all_reach_all();
+}
+
+/// The pid of one that runs, when it has become what it is to be.
+fn running(machine: &Machine, node: &str, program: &str) -> String {
+    let found = || Some(pid(machine, node, program)).filter(|pid| !pid.is_empty());
+    wait_until("the program runs", SOON, found)
 }
 
 /// Pids of a node's programs, by their last word.
@@ -110,8 +116,8 @@ fn a_file_is_brought_up_and_then_only_what_differs_is_done() {
 fn a_living_node_changes_what_it_can() {
     let machine = machine!();
     machine.up(LAB);
-    let before = (machine.inits(), pid(&machine, "far", "1001"), pid(&machine, "far", "1002"));
-    assert_ne!(before.1, "");
+    let before = (machine.inits(), running(&machine, "far", "1001"));
+    running(&machine, "far", "1002");
     let mut text = LAB
         .replace("  h1: {}\n", "  h1: {sysctls: {net.ipv4.tcp_ecn: 1}, env: {COLOUR: red}}\n")
         .replace(
@@ -133,7 +139,7 @@ fn a_living_node_changes_what_it_can() {
     // A program that did not change runs on, beside a new one.
     assert_eq!(pid(&machine, "far", "1001"), before.1);
     assert_eq!(pid(&machine, "far", "1002"), "");
-    assert_ne!(pid(&machine, "far", "1003"), "");
+    running(&machine, "far", "1003");
     if cgroups_allowed() && is_root() {
         let status = machine.status();
         let h2 = status["nodes"].as_array().and_then(|all| all.iter().find(|n| n["name"] == "h2"));
@@ -202,14 +208,14 @@ fn loopback_addresses_change_where_they_are() {
             "ip -o address show dev lo scope global | wc -l; ip -o address show dev lo",
         )
     };
-    machine.netloom(["exec", "far", "--", "ping", "-c1", "-W5", "192.0.2.7"]).finish().code(0);
+    machine.netloom(["exec", "far", "--", "ping", "-c1", "-W30", "192.0.2.7"]).finish().code(0);
     let other = lab.replace("[192.0.2.7/32]", "[192.0.2.8/32, '2001:db8:5::7/128']");
     let told = machine.applied(&other).text();
     assert!(told.contains("~ node r: loopback.192.0.2.8/32 true"), "{told}");
     let now = own(&machine);
     assert!(now.contains("192.0.2.8/32") && now.contains("2001:db8:5::7/128"), "{now}");
     assert!(!now.contains("192.0.2.7"), "{now}");
-    machine.netloom(["exec", "far", "--", "ping", "-c1", "-W5", "192.0.2.8"]).finish().code(0);
+    machine.netloom(["exec", "far", "--", "ping", "-c1", "-W30", "192.0.2.8"]).finish().code(0);
     machine.applied(LAB);
     assert!(own(&machine).starts_with("0\n"), "{}", own(&machine));
     assert!(own(&machine).contains("127.0.0.1/8"), "{}", own(&machine));
@@ -285,7 +291,10 @@ fn switches_follow_their_rules_and_controllers() {
         let words = ["ping", "-4", "-c", "1", "-w", "5", "-I", "eth0", to];
         machine.exec(from, &words).finish().status.success()
     };
-    assert!(reach("a", "b") && reach("a", "c"));
+    let reaches = |from: &str, to: &str| {
+        wait_until("an answer", SOON, || reach(from, to).then_some(()));
+    };
+    ["b", "c"].iter().for_each(|to| reaches("a", to));
     let inits = machine.inits();
     let apart = lab.replace(
         "{kind: shm}",
@@ -293,9 +302,10 @@ fn switches_follow_their_rules_and_controllers() {
     );
     let told = machine.applied(&apart).text();
     assert!(told.starts_with("~ switch m: ports.a:eth0 added"), "{told}");
-    assert!(reach("a", "b") && !reach("a", "c"));
+    reaches("a", "b");
+    assert!(!reach("a", "c"));
     machine.applied(lab);
-    assert!(reach("a", "c"));
+    reaches("a", "c");
     let controlled = lab.replace(
         "{kind: openflow}",
         "{kind: openflow, controllers: ['tcp:127.0.0.1:6699'], fail: secure}",

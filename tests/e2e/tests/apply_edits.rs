@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netloom_digest::splitmix::SplitMix64;
-use netloom_tests_e2e::{Machine, kill, machine, needs};
+use netloom_tests_e2e::live::SOON;
+use netloom_tests_e2e::{Machine, kill, machine, needs, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
@@ -165,6 +166,14 @@ fn apply(machine: &Machine, text: &str, flag: &str) -> netloom_tests_e2e::Run {
     machine.netloom(["apply", flag, file.to_str().expect("UTF-8")]).bound(Duration::from_secs(120))
 }
 
+/// A segment of `a` that is acknowledged late on a busy machine is not sent again after the 200 ms that are the least timeout
+/// otherwise (Linux 6.11 has the setting).
+fn have_patience(machine: &Machine) {
+    let patience =
+        "cd /proc/sys/net/ipv4; [ ! -e tcp_rto_min_us ] || echo 10000000 > tcp_rto_min_us";
+    machine.exec("a", &["sh", "-c", patience]).finish().code(0);
+}
+
 #[test]
 fn random_edits_leave_other_connections_alone() {
     needs!("python3");
@@ -173,6 +182,7 @@ fn random_edits_leave_other_connections_alone() {
     let mut random = SplitMix64::new(seed);
     let mut lab = Lab::default();
     machine.up(&lab.text());
+    have_patience(&machine);
     let steady: BTreeSet<(String, i32)> = machine.inits().into_iter().collect();
     let mut flow = Flow::start(&machine, "a", "b");
     for edit in 0..count {
@@ -269,6 +279,7 @@ fn killed_at_each_step_the_same_command_finishes() {
                health: {exec: ['true']}}\n  e: {run: [[sleep, '1003']]}\nswitches: {s: {}, u: {}}\nlinks:\n  - [a, s]\n  - \
                [r:eth0, s]\n  - [r:eth1, b]\n  - {ends: [r:eth2, c], addresses: {r: 192.0.2.1/24}, mtu: 1400}\n  - [e, u]\n  - [r:eth4, u]\n  - [c, b]\n";
     machine.up(old);
+    have_patience(&machine);
     let steady = |machine: &Machine| -> Vec<(String, i32)> {
         machine
             .inits()
@@ -289,10 +300,21 @@ fn killed_at_each_step_the_same_command_finishes() {
         let again = apply(&machine, to, "--yes").finish();
         assert!(again.status.success(), "step {step}: {}", again.errors());
         apply(&machine, to, "--check").finish().code(0);
-        machine.netloom(["ping", "--all"]).bound(Duration::from_secs(60)).finish().code(0);
-        let one = machine.exec("c", &["sh", "-c", "pgrep -fx 'sleep 100.' | wc -l; cat /sys/class/net/eth0/mtu /proc/sys/net/ipv4/tcp_ecn; hostname; ls /opt/cut; grep -c ' /srv/cut ' /proc/self/mounts"]);
+        machine.all_reach_all();
+        let look = || {
+            machine.exec("c", &["sh", "-c", "pgrep -fx 'sleep 100.' | wc -l; cat /sys/class/net/eth0/mtu /proc/sys/net/ipv4/tcp_ecn; hostname; ls /opt/cut; grep -c ' /srv/cut ' /proc/self/mounts"])
+        };
         let expected = ["1\n1500\n2\nc\n0\n", "1\n1400\n1\ncut.example\n/opt/cut\n1\n"];
-        assert_eq!(one.finish().text(), expected[step % 2], "step {step}");
+        // A program becomes what it is to be a moment after it is started.
+        let what = format!("step {step}: node c has what the file says");
+        wait_until(&what, SOON, || {
+            let found = look().finish().text();
+            let same = found == expected[step % 2];
+            if !same {
+                eprintln!("step {step}: {found}");
+            }
+            same.then_some(())
+        });
         assert_eq!(steady(&machine), inits, "step {step}");
         flow.grows();
     }

@@ -36,44 +36,50 @@ fn forward(machine: &Machine, slice: &str) {
 }
 
 /// One answer within five seconds: a question for a neighbour may be lost while a switch takes its rules.
-fn reaches(machine: &Machine, from: &str, to: &str) -> bool {
+fn reaches_now(machine: &Machine, from: &str, to: &str) -> bool {
     machine.exec(from, &["ping", "-c1", "-w5", to]).finish().status.success()
+}
+
+/// Waits for it.
+fn reaches(machine: &Machine, from: &str, to: &str) {
+    wait_until("an answer", SOON, || reaches_now(machine, from, to).then_some(()));
 }
 
 #[test]
 fn slices_come_change_and_go_and_the_others_have_their_rules() {
     let machine = machine!();
     machine.up(LAB);
-    assert!(reaches(&machine, "h1", "h3"));
+    reaches(&machine, "h1", "h3");
     // The first slice: the switch does what its rules say from now on.
     assert!(machine.applied_in_place(&with(&[RED])).starts_with("+ slice red"));
     has(&machine, &["red"]);
     forward(&machine, "red");
-    assert!(reaches(&machine, "h1", "h2"));
-    assert!(!reaches(&machine, "h3", "h4"));
+    reaches(&machine, "h1", "h2");
+    assert!(!reaches_now(&machine, "h3", "h4"));
     let rules = |slice: &str| machine.ok(&format!("flow dump s@{slice} --plain")).text();
     let red = rules("red");
     // Another one before it in the file.
     assert!(machine.applied_in_place(&with(&[BLUE, RED])).starts_with("+ slice blue"));
     has(&machine, &["blue", "red"]);
     assert_eq!(rules("red"), red);
-    assert!(reaches(&machine, "h1", "h2"));
+    reaches(&machine, "h1", "h2");
     forward(&machine, "blue");
-    assert!(reaches(&machine, "h3", "h4"));
+    reaches(&machine, "h3", "h4");
     // A quota is a slice's own, and takes nothing from it.
     let more = RED.replace("rules: 5", "rules: 6");
     let told = machine.applied_in_place(&with(&[BLUE, &more]));
     assert!(told.starts_with("~ slice red: rules 6, was 5"), "{told}");
     has(&machine, &["blue", "red"]);
     assert_eq!(rules("red"), red);
-    assert!(reaches(&machine, "h1", "h2") && reaches(&machine, "h3", "h4"));
+    reaches(&machine, "h1", "h2");
+    reaches(&machine, "h3", "h4");
     // What goes has no rules any more.
     let told = machine.applied_in_place(&with(&[&more]));
     assert!(told.starts_with("- slice blue"), "{told}");
     has(&machine, &["red"]);
     assert_eq!(rules("red"), red);
     wait_until("the rules of the other slice are gone", SOON, || {
-        (!reaches(&machine, "h3", "h4")).then_some(())
+        (!reaches_now(&machine, "h3", "h4")).then_some(())
     });
     // Without slices it is a switch of its own again.
     let told = machine.applied_in_place(LAB);
@@ -94,7 +100,8 @@ fn slices_come_with_their_switch_and_their_ports() {
     has(&machine, &["red", "blue"]);
     forward(&machine, "red");
     forward(&machine, "blue");
-    assert!(reaches(&machine, "h1", "h2") && reaches(&machine, "h3", "h4"));
+    reaches(&machine, "h1", "h2");
+    reaches(&machine, "h3", "h4");
     machine.down();
 }
 
@@ -117,7 +124,7 @@ fn killed_while_slices_come_and_go_the_same_command_finishes() {
             machine.netloom(["apply".as_ref(), file.as_os_str(), flag.as_ref()]).finish().code(0);
         }
         has(&machine, if step % 2 == 1 { &["blue", "red"] } else { &["red"] });
-        assert!(reaches(&machine, "h1", "h2"), "step {step}");
+        reaches(&machine, "h1", "h2");
     }
     machine.down();
 }
