@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use netloom_tests_e2e::live::Held;
+use netloom_tests_e2e::live::{Held, SOON};
 use netloom_tests_e2e::{Machine, machine, pair, signal, wait_until};
 use rustix::process::Signal;
 
@@ -70,11 +70,26 @@ fn begin(machine: &Machine) -> (Held, PathBuf) {
         std::fs::write(many.join(number.to_string()), "").expect("write a file");
     }
     let copying = Held::start(machine.netloom(["cp", "a:/tmp/many", "many"]));
-    let left = wait_until("the copy begins", Duration::from_secs(20), || {
+    let left = wait_until("the copy begins", Duration::from_secs(60), || {
         let holder = holders(machine).pop()?;
         std::fs::read_dir(&holder).ok()?.next().map(|_| holder)
     });
     (copying, left)
+}
+
+/// Sends a signal to a copy that has begun, and waits for its end; what it has made so far. A copy that was over before that is
+/// begun again.
+fn signalled(machine: &Machine, by: Signal) -> (Option<i32>, PathBuf) {
+    wait_until("a signal meets the copy", SOON, || {
+        let (mut copying, left) = begin(machine);
+        signal(copying.pid(), by);
+        let status = copying.child().wait().expect("wait for the copy");
+        let over = status.success();
+        if over {
+            std::fs::remove_dir_all(machine.scratch().path().join("many")).expect("remove it");
+        }
+        (!over).then(|| (status.code(), left))
+    })
 }
 
 fn holders(machine: &Machine) -> Vec<PathBuf> {
@@ -88,10 +103,7 @@ fn a_copy_that_a_signal_ends_leaves_nothing() {
     let machine = machine!();
     machine.up(&pair(""));
     for (by, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let (mut copying, _) = begin(&machine);
-        signal(copying.pid(), by);
-        let status = copying.child().wait().expect("wait for the copy");
-        assert_eq!(status.code(), Some(code));
+        assert_eq!(signalled(&machine, by).0, Some(code));
         assert_eq!(holders(&machine), [] as [PathBuf; 0]);
         assert!(!machine.scratch().path().join("many").exists());
     }
@@ -102,9 +114,7 @@ fn a_copy_that_a_signal_ends_leaves_nothing() {
 fn what_a_killed_copy_leaves_goes_with_the_next() {
     let machine = machine!();
     machine.up(&pair(""));
-    let (mut copying, left) = begin(&machine);
-    signal(copying.pid(), Signal::KILL);
-    copying.child().wait().expect("wait for the copy");
+    let (_, left) = signalled(&machine, Signal::KILL);
     assert!(left.exists());
     machine.netloom(["cp", "a:/proc/version", "version"]).ok();
     assert_eq!(holders(&machine), [] as [PathBuf; 0]);
