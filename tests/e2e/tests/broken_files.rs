@@ -1,18 +1,15 @@
 //! Files of a lab's folder that cannot be read: `down` takes the lab down by what the kernel shows, and other verbs name it.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, machine};
-use rustix::process::Signal;
 
 /// A lab with each kind of process that may outlive its lab process.
 fn lab(machine: &Machine) -> (String, PathBuf) {
     let vde = machine.scratch().path().join("vde");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr());
-    let port = free.expect("a free port").port();
+    let port = super::ports::free();
     let text = format!(
         "name: holed\nnodes:\n  a: {{run: [[tail, -f, /dev/null]]}}\n  b: {{ports: ['{port}:80']}}\n  c: {{}}\n\
          switches:\n  m: {{kind: shm, vde: {vde:?}}}\n  o: {{kind: openflow}}\n\
@@ -116,7 +113,7 @@ fn a_stopped_lab_process_is_found_without_its_number() {
     machine.up(&text);
     let process = machine.lab_process();
     fs::write(folder.join("lab.pid"), "1").expect("write it");
-    netloom_tests_e2e::signal(process, Signal::STOP);
+    netloom_kit::stop(process);
     let told = format!("the lab process (pid {process}) is killed");
     machine.netloom(["down"]).finish().code(0).says(&told);
     machine.untouched();

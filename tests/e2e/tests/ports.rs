@@ -31,7 +31,7 @@ while True:
 
 /// A port that nobody has now, nor is given by the kernel until the lab has it: not of `ip_local_port_range`. Other tests are other
 /// processes.
-fn free() -> u16 {
+pub(crate) fn free() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let own = std::process::id().wrapping_mul(8);
     let numbers = std::iter::repeat_with(|| own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
