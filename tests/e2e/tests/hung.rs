@@ -3,18 +3,26 @@
 use std::time::Duration;
 
 use netloom_kit::stop;
-use netloom_tests_e2e::live::{Held, kill_and_wait};
-use netloom_tests_e2e::{Machine, machine, pair, signal, with_command_line};
+use netloom_tests_e2e::live::{Held, SOON, kill_and_wait};
+use netloom_tests_e2e::{Machine, machine, pair, signal, wait_until, with_command_line};
 use rustix::process::Signal;
+
+/// What is waited for without bound takes longer on any machine.
+const BOUND: Duration = Duration::from_secs(90);
 
 /// A lab whose name no other has, and its spawner.
 fn lab(machine: &Machine) -> (String, i32) {
     let name = format!("hung{}", std::process::id());
     let text = pair("run: [[tail, -f, /dev/null]]").replace("name: pair", &format!("name: {name}"));
     machine.up(&text);
-    let found = with_command_line(&format!("netloom-spawn: {name}"));
-    assert_eq!(found.len(), 1, "{found:?}");
-    (text, found[0])
+    // Processes that it starts look like it until they show what they are.
+    let spawner = wait_until("one spawner", SOON, || {
+        match with_command_line(&format!("netloom-spawn: {name}"))[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    });
+    (text, spawner)
 }
 
 #[test]
@@ -42,13 +50,13 @@ fn a_stopped_init_is_not_waited_for() {
     stop(of_a);
     // Of its programs nothing is known; all else is.
     let programs = || {
-        let status = machine.netloom(["status", "--json"]).bound(Duration::from_secs(25)).finish();
+        let status = machine.netloom(["status", "--json"]).bound(BOUND).finish();
         let status = status.code(0).json();
         status["nodes"][0]["programs"].as_array().map(Vec::len)
     };
     assert_eq!(programs(), Some(0));
     signal(of_a, Signal::CONT);
-    assert_eq!(programs(), Some(1));
+    wait_until("its programs are known", SOON, || (programs() == Some(1)).then_some(()));
     machine.down();
 }
 
@@ -74,7 +82,7 @@ fn down_waits_for_no_change_that_does_not_end() {
     applying.until("the change is at it", || {
         with_command_line(&format!("sleep 9{time}")).first().copied()
     });
-    machine.netloom(["down"]).bound(Duration::from_secs(60)).finish().code(0).says("is killed");
+    machine.netloom(["down"]).bound(BOUND).finish().code(0).says("is killed");
     drop(applying);
     machine.untouched();
 }
@@ -87,7 +95,7 @@ fn up_takes_over_from_a_stopped_process() {
     stop(machine.lab_process());
     machine.up(&text).says("does not answer").says("is killed");
     assert_eq!(machine.inits(), inits);
-    machine.netloom(["ping", "--all"]).finish().code(0);
+    machine.all_reach_all();
     machine.down();
 }
 
@@ -105,6 +113,6 @@ fn a_stopped_spawner_that_lost_its_lab_process_is_no_hindrance() {
     stop(with_command_line(&title)[0]);
     stop(machine.lab_process());
     machine.ok("down").says("is killed");
-    assert_eq!(with_command_line(&title), Vec::<i32>::new());
+    wait_until("no spawner", SOON, || with_command_line(&title).is_empty().then_some(()));
     machine.untouched();
 }
