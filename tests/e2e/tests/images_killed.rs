@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use netloom_kit::Run;
 use netloom_tests_e2e::images::{archive, unpacked};
+use netloom_tests_e2e::live::gone;
 use netloom_tests_e2e::{Machine, descendants, kill, machine, needs, wait_until};
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use server::{Request, Server, begin_of};
 mod server;
 
 /// How long a step of a pull may take on a busy machine.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// Where a registry holds, and whether it got there.
 #[derive(Default)]
@@ -117,13 +118,15 @@ fn names_in(folder: &Path) -> Vec<String> {
     found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Kills the process, or the one that unpacks for it.
+/// Kills the process, or the one that unpacks for it; waits until both have ended, and let go what they hold.
 fn end(mut child: Child, unpacker: bool, then: impl FnOnce()) {
     let pid = i32::try_from(child.id()).unwrap();
-    let own = descendants(pid).first().copied().filter(|_| unpacker);
+    let all = descendants(pid);
+    let own = all.first().copied().filter(|_| unpacker);
     kill(own.unwrap_or(pid));
     then();
     let _ = child.wait();
+    wait_until("all has ended", BOUND, || all.iter().all(|pid| gone(*pid)).then_some(()));
 }
 
 /// Nothing is there that is not whole.
