@@ -60,7 +60,13 @@ def opened():
 def frame(of, kind, number):
     head = b'\xff' * 6 + bytes([2, 0, 0, 0, 0, of]) + b'\x88\xb5' + bytes([of, kind]) + number.to_bytes(2, 'big')
     return head + bytes(600 - len(head))
+def is_ready():
+    # A veth is, when the kernel's linkwatch has given it its discipline; nobody tells of a tap.
+    try: return open('/sys/class/net/eth0/operstate').read().strip() in ('up', 'unknown')
+    except OSError: return False
 def send(data, past=False):
+    until = time.monotonic() + 30
+    while not is_ready() and time.monotonic() < until: time.sleep(0.005)
     to = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     to.bind(('eth0', 0))
     if past: to.setsockopt(263, 20, 1)
@@ -183,6 +189,12 @@ impl<'m> Path<'m> {
     }
 }
 
+/// Waits until all is ready between two nodes, which do not ask for each other again.
+fn meet(machine: &Machine, nodes: [&str; 2]) {
+    machine.answers(nodes[0], nodes[1]);
+    machine.keep_neighbours(&nodes);
+}
+
 fn each_once() -> Vec<u64> {
     (0..COUNT).collect()
 }
@@ -231,13 +243,16 @@ fn all_impairments(path: &mut Path<'_>) {
         assert!(!order.is_sorted(), "{link}: {order:?}");
         order.sort_unstable();
         assert_eq!(order, each_once(), "{link}");
-        // 20 frames of 600 bytes: 96,000 bits.
-        let (_, to) = seen("--rate 1mbit", "");
+        // 20 frames of 600 bytes: 96,000 bits. The first may come late, and nearer to the last, on a busy machine.
+        let (from, to) = seen("--rate 1mbit", "");
         assert_eq!(to.numbers(), each_once(), "{link}");
-        let took = to.came[19].1 - to.came[0].1;
+        let took = to.came[19].1 - from.sent[0].1;
         assert!(took >= 80_000_000, "{link}: {took} ns");
-        let few = seen("--rate 100kbit --queue 4", "").1.numbers();
-        assert!((4..=8).contains(&few.len()), "{link}: {few:?}");
+        // While they are sent some leave: one in 48 ms.
+        let (from, to) = seen("--rate 100kbit --queue 4", "");
+        let (few, sending) = (to.numbers(), from.sent[19].1 - from.sent[0].1);
+        let most = 8 + sending / 48_000_000;
+        assert!((4..=most).contains(&(few.len() as u64)), "{link}: {few:?}, sent in {sending} ns");
         assert!(seen("--mtu 500", "").1.numbers().is_empty(), "{link}");
     }
 }
@@ -253,6 +268,7 @@ fn sockets_see_what_a_cable_brings_where_the_file_has_a_wire() {
     });
     machine.up(&wired);
     for (link, nodes) in PATHS {
+        meet(&machine, nodes);
         all_impairments(&mut Path::open(&machine, link, nodes));
     }
     machine.down();
@@ -275,6 +291,7 @@ fn a_living_link_gets_its_first_wire_before_both_ends() {
                          ip route add 10.98.0.0/16 dev eth0 metric 7";
             machine.exec(node, &["sh", "-ec", words]).ok();
         }
+        meet(&machine, nodes);
         let before = nodes.map(|node| looks(&machine, node));
         let mut path = Path::open(&machine, link, nodes);
         for side in [0, 1] {
