@@ -61,7 +61,7 @@ fn world() -> Machine {
         machine.exec(node, &words).finish().code(0);
     }
     // Sent packets wait nowhere for a neighbour's answer.
-    machine.exec("a", &["ping", "-c", "1", "-W", "10", "10.2.0.2"]).finish().code(0);
+    machine.answers("a", "10.2.0.2");
     machine.keep_neighbours(&["a", "p", "b"]);
     machine
 }
@@ -326,20 +326,35 @@ fn two_interfaces_are_compared_in_both_directions() {
     let path = format!("{session}/two-way?near=a:eth0&far=b:eth0&flow=4");
     let first = api.get(&format!("{path}&wait_ms=30000"));
     let from = first["blocks"][0]["block"].as_u64().expect("a block");
-    machine.exec("a", &["ping", "-q", "-c", "20", "-i", "0.02", "10.2.0.2"]).finish().code(0);
-    let block = wait_until("a block with packets is closed", SOON, || {
-        let told = api.get(&format!("{path}&from={from}"));
-        list(&told["blocks"]).iter().find(|block| block["back"]["sent"] != 0).cloned()
+    // On a busy machine a question and its answer may be of two blocks, or a block be incomplete: then more are sent.
+    let mut sent = 0;
+    let block = wait_until("a block with whole pings is closed", SOON, || {
+        let ping = ["ping", "-q", "-c", "20", "-i", "0.02", "-W", "30", "10.2.0.2"];
+        machine.exec("a", &ping).finish().code(0);
+        sent += 20;
+        let told = wait_until("blocks with all packets are closed", SOON, || {
+            let told = api.get(&format!("{path}&from={from}"));
+            let back = list(&told["blocks"]).iter().filter_map(|b| b["back"]["sent"].as_u64());
+            (back.sum::<u64>() >= sent).then_some(told)
+        });
+        let whole = |b: &&Value| {
+            b["back"]["sent"] != 0
+                && b["there"]["sent"] == b["back"]["sent"]
+                && b["complete"] == true
+        };
+        list(&told["blocks"]).iter().find(whole).cloned()
     });
     let (there, back) = (&block["there"], &block["back"]);
-    assert_eq!(
-        (&there["lost"], &back["lost"], &block["complete"]),
-        (&json!(0), &json!(0), &json!(true))
-    );
-    assert_eq!(there["sent"], back["sent"], "every ping is answered: {block}");
+    assert_eq!((&there["lost"], &back["lost"]), (&json!(0), &json!(0)), "{block}");
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{block}"));
     let [there, back] = [there, back].map(|way| number(&way["owad_all_ns"]["value"]));
-    assert!((20e6..60e6).contains(&there) && (8e6..48e6).contains(&back), "{block}");
+    // A wire tells how late it was at worst.
+    let late = |at: usize| {
+        let wire = machine.link("a:eth0--p:eth0")["wire"].clone();
+        wire["directions"][at]["late_us"][1].as_f64().expect("late") * 1e3
+    };
+    assert!((20e6..60e6 + late(0)).contains(&there), "{block}");
+    assert!((8e6..48e6 + late(1)).contains(&back), "{block}");
     assert!((number(&block["both"]["artt_all_ns"]["value"]) - (there + back)).abs() < 1.0);
     assert!((number(&block["both"]["twaj_all_ns"]["value"]) - (there - back)).abs() < 1.0);
     api.delete(&session);
