@@ -40,7 +40,7 @@ fn programs_of_nodes_do_not_depend_on_who_called() {
     let file =
         machine.file(&pair(&format!("run: [[sh, -c, '{IGNORED}; exec tail -f /dev/null']]")));
     in_background(&machine, &["up", file.to_str().unwrap()]).finish().code(0);
-    let said = wait_until("the program speaks", Duration::from_secs(20), || {
+    let said = wait_until("the program speaks", Duration::from_secs(60), || {
         let log = machine.netloom(["logs", "a"]).ok();
         log.contains("SigIgn").then_some(log)
     });

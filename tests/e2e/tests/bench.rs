@@ -10,7 +10,7 @@ use netloom_tests_e2e::live::gone;
 use netloom_tests_e2e::{Machine, descendants, machine, signal};
 use rustix::process::Signal;
 
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// The process that an experiment has beside it, and the folders that it is to remove: of running labs, and of files.
 fn sweeper(bench: i32) -> Option<(i32, [PathBuf; 2])> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::{machine, pair, wait_until};
 
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = Duration::from_secs(60);
 
 #[test]
 fn both_streams_of_a_program_are_kept() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use netloom_tests_e2e::{machine, needs, signal, wait_until};
 
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_program_starts_as_its_user_where_it_is_told() {
@@ -104,6 +104,8 @@ fn a_program_is_asked_to_end_by_its_own_signal() {
          c: {<<: *teller, run: [[python3, /srv/tell.py, b]]}\n  b:\n    files: {/srv/hear.py: {from: hear.py}}\n    \
          run: [[python3, /srv/hear.py]]\n    ready: {file: /run/hears}\nswitches: {s: {}}\nlinks: [[a, s], [b, s], [c, s]]\n",
     );
+    // What is told to a neighbour who is asked for first would go with the node.
+    ["a", "c"].iter().for_each(|node| machine.answers(node, "b"));
     let inits = machine.inits();
     for (node, expected) in [("a", "SIGQUIT"), ("c", "SIGTERM")] {
         let init = inits.iter().find(|(name, _)| name == node).expect("the node").1;
@@ -133,13 +135,14 @@ fn the_next_start_of_a_program_is_shown() {
     machine.down();
 }
 
-/// Programs whose words, and what they say, would end a line, move a cursor, or turn the direction of writing.
+/// Programs whose words, and what they say, would end a line, move a cursor, or turn the direction of writing. The second one
+/// waits until the init knows of the first one's end.
 const ODD: &str = r#"
 name: odd
 nodes:
   a:
-    run: [[sh, -c, "printf '\\033[31m\\342\\200\\256'; exit 1\nforged \u202e\e[2J"]]
-    exec: [{command: [sh, -c, "printf '\\033[31m\\342\\200\\256'; exit 1\nforged \u202e\e[2J"], fatal: false}]
+    run: [[sh, -c, "echo $$ >/run/over; printf '\\033[31m\\342\\200\\256'; exit 1\nforged \u202e\e[2J"]]
+    exec: [{command: [sh, -c, "until test -s /run/over && ! kill -0 $(cat /run/over) 2>&-; do sleep 0.05; done; printf '\\033[31m\\342\\200\\256'; exit 1\nforged \u202e\e[2J"], fatal: false}]
 "#;
 
 #[test]

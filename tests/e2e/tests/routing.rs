@@ -42,7 +42,7 @@ fn carrying(machine: &Machine) -> Vec<usize> {
         let to = line.split_whitespace().next().expect("an address").to_owned();
         let (flows, packets) = (FLOWS.to_string(), PACKETS.to_string());
         // Until neighbours on the way are known, some are lost.
-        let growth = wait_until("all pass a core router", Duration::from_secs(30), || {
+        let growth = wait_until("all pass a core router", Duration::from_secs(180), || {
             let before = received(machine);
             machine.python("h0-0-0", SEND, &[&to, &flows, &packets]).ok();
             let now = received(machine);

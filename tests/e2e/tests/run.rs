@@ -44,7 +44,7 @@ fn an_interrupted_up_leaves_nothing() {
     let file = machine.file(&pair("ready: {exec: [\"false\"], timeout: 50s}"));
     let mut child = machine.netloom(["up".as_ref(), file.as_os_str()]).spawn();
     let socket = machine.scratch().runtime_dir().join("pair/n/1.sock");
-    wait_until("the nodes' inits are there", Duration::from_secs(20), || {
+    wait_until("the nodes' inits are there", Duration::from_secs(60), || {
         socket.exists().then_some(())
     });
     signal(child.id().cast_signed(), Signal::INT);

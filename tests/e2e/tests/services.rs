@@ -8,7 +8,7 @@ use netloom_tests_e2e::given::{Given, libraries, server};
 use netloom_tests_e2e::{Run, Scratch, machine, needs, ordinary_only, root_only, skip, wait_until};
 
 /// How long daemons may take to find each other, also where tests keep all processors busy.
-const BOUND: Duration = Duration::from_secs(90);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// FRR in a row of three routers by OSPF and BGP, BIRD beside BIRD, a web server, a name server and their client.
 const LAB: &str = r#"
@@ -223,7 +223,12 @@ fn nginx_serves_by_the_settings_of_its_package() {
         let up = given.netloom(["up".as_ref(), file.as_os_str()]);
         let up = up.env("NETLOOM_TEST_BEFORE", INSTALLED).env("PACKAGES", packages);
         up.finish().code(0);
-        let got = ["sh", "-c", "curl -fsS http://127.0.0.1/ && wc -l </var/log/nginx/access.log"];
+        // It is written when the answer is sent.
+        let log = "/var/log/nginx/access.log";
+        let got = format!(
+            "curl -fsS http://127.0.0.1/ && until test -s {log}; do sleep 0.05; done; wc -l <{log}"
+        );
+        let got = ["sh", "-c", &got];
         assert_eq!(given.exec("web", &got).ok(), "page\n1\n", "{ids}");
         given.down();
     }

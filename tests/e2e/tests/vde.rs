@@ -76,7 +76,7 @@ fn slirpvde_answers_a_node() {
     machine.up(LAB);
     let _slirp = Peer::start("slirpvde", &["-s", text(&folder(&machine))]);
     wait_until("slirpvde on the switch", SOON, || sent(&machine, "slirpvde"));
-    machine.exec("a", &["ping", "-4", "-c", "3", "-W", "10", "10.0.2.2"]).finish().code(0);
+    machine.exec("a", &["ping", "-4", "-c", "3", "-W", "30", "10.0.2.2"]).finish().code(0);
     machine.down();
 }
 
@@ -153,7 +153,7 @@ fn unixterm_is_a_console() {
 fn a_killed_process_is_replaced_in_the_same_folder() {
     let machine = machine!();
     machine.up(LAB);
-    let (at, first) = (folder(&machine), process(&machine).expect("a process"));
+    let (at, first) = (folder(&machine), wait_until("a process", SOON, || process(&machine)));
     kill(first);
     wait_until("another process", SOON, || process(&machine).filter(|pid| *pid != first));
     assert!(gone(first));
