@@ -1,7 +1,7 @@
 //! Nodes whose roots are images: loaded from archives, shared by labs, kept whole by kills.
 
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use netloom_tests_e2e::given::Given;
 use netloom_tests_e2e::images::{archive, unpacked};
