@@ -10,7 +10,9 @@ use std::time::Duration;
 use fresh::{NetNs, with_netns};
 use ipnet::IpNet;
 use netloom_netlink::nat::{self, NatSpec};
-use netloom_netlink::{Address, Batch, BridgeSpec, Change, EndSpec, Route, Socket, VethSpec};
+use netloom_netlink::{
+    Address, Batch, BridgeSpec, Change, EndSpec, Found, Lookup, Route, Socket, VethSpec,
+};
 use netloom_packet::checksum;
 
 const STATIONS: [(&str, [&str; 2], [&str; 2]); 3] = [
@@ -65,6 +67,29 @@ fn lay_out(host: &NetNs, stations: [&NetNs; 3]) {
             Socket::open().unwrap().run(&mut batch).unwrap();
         });
     }
+    // The kernel's work queues are done: a packet that found no neighbour three times is lost.
+    host.run(|| (10..13).for_each(netloom_kit::wait_for_carrier));
+    for ((_, routers, own), station) in STATIONS.iter().zip(stations) {
+        host.run(|| routers.iter().for_each(|own| wait_for_address(own)));
+        station.run(|| own.iter().for_each(|own| wait_for_address(own)));
+    }
+}
+
+/// Waits until packets to an address of this namespace are received here: those of IPv6 have their route, and are
+/// answered for, by a work queue.
+fn wait_for_address(own: &str) {
+    let mut socket = Socket::open().unwrap();
+    let lookup = Lookup { to: address(own), forwarded: None };
+    netloom_kit::wait_until("an address of its own", Duration::from_secs(30), || {
+        (socket.route_to(&lookup).unwrap() == Some(Found::Here)).then_some(())
+    });
+}
+
+/// From here on this thread sends by one CPU: each has a queue of its own for what comes in, and two of them no order.
+fn stay_on_this_cpu() {
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &one).unwrap();
 }
 
 fn socket(station: &NetNs, of: usize, version: usize) -> UdpSocket {
@@ -81,9 +106,7 @@ fn send(from: &UdpSocket, text: &str, to: SocketAddr) {
 /// Sends what the host is to stop, and waits until it has come to the host: what is sent after it on the same CPU
 /// is there.
 fn send_in_vain(host: &NetNs, of: usize, from: &UdpSocket, text: &str, to: SocketAddr) {
-    let mut one = rustix::thread::CpuSet::new();
-    one.set(rustix::thread::sched_getcpu());
-    rustix::thread::sched_setaffinity(None, &one).unwrap();
+    stay_on_this_cpu();
     let router = address(STATIONS[of].1[usize::from(to.is_ipv6())]);
     let at = host.run(|| UdpSocket::bind((router, 0)).unwrap());
     at.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -212,6 +235,8 @@ fn bridges_of_the_host_go_on_when_other_forwarding_is_blocked() {
                 Socket::open().unwrap().run(&mut batch).unwrap();
             });
         }
+        // A port forwards from when the kernel has noticed its carrier.
+        host.run(|| [8, 9].into_iter().for_each(netloom_kit::wait_for_carrier));
         let from = one.run(|| UdpSocket::bind("10.7.0.1:0").unwrap());
         let at = two.run(|| UdpSocket::bind("10.7.0.2:0").unwrap());
         at.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -320,6 +345,7 @@ fn repeated_requests_for_connections_are_held_back_twice() {
         &repeated_requests_for_connections_are_held_back_twice,
         |[host, inside, outside, other]| {
             lay_out(&host, [&inside, &outside, &other]);
+            stay_on_this_cpu();
             let prefixes = [net("10.50.0.0/16"), net("fd50::/48")];
             // Behind the outside, which passes nothing on and answers nothing.
             let beyond = ["198.51.100.9/24", "2001:db8::9/64"];

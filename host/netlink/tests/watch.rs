@@ -13,9 +13,10 @@ use netloom_netlink::{
 
 use super::fresh::{NetNs, with_netns};
 
-/// Makes an interface up in a namespace.
+/// Makes an interface up in a namespace. It gets no link-local address, which the kernel would tell of a second or two later.
 fn prepare(space: &NetNs) {
     space.run(|| {
+        std::fs::write("/proc/sys/net/ipv6/conf/default/addr_gen_mode", "1").unwrap();
         let mut batch = Batch::new();
         batch.push("br", &BridgeSpec { index: Some(7), ..BridgeSpec::new("br") });
         batch.push("br", &Change::of(7).up());
