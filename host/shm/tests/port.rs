@@ -102,7 +102,14 @@ fn who_was_woken_for_nothing_can_know() {
 #[test]
 fn two_that_do_not_read_while_they_send_lose_nothing() {
     let hand = Hand::new("both");
-    let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
+    let [mut one, mut two] = [1, 2].map(|number| {
+        let mut options = hand.options(&format!("p{number}"));
+        // However long the other's thread gets no processor.
+        options.wait = BOUND;
+        hand.admit(&options, number)
+    });
+    acquaint(&hand, &mut one, &mut two);
+    let [(mut a, mut at), (mut b, mut bt)] = [one, two];
     a.send(&frame(mac(2), mac(1), b"a")).expect("send");
     b.send(&frame(mac(1), mac(2), b"b")).expect("send");
     hand.open(&mut at, &mut bt);

@@ -198,10 +198,25 @@ mod tests {
             (to, port).into()
         };
         let sender = UdpSocket::bind((from, 0)).unwrap();
-        sender.send_to(b"x", to(socket.local_addr().unwrap().port())).unwrap();
+        let to = to(socket.local_addr().unwrap().port());
+        passes(&sender, b"x", to);
         socket.set_nonblocking(true).unwrap();
-        // On the loopback interface it has arrived, or has been dropped, when it is sent.
         socket.recv(&mut [0; 1]).is_ok()
+    }
+
+    /// Sends a datagram and waits until it has arrived or has been dropped: another that is sent after it by the same
+    /// CPU has arrived. A CPU may put off what comes in.
+    fn passes(sender: &UdpSocket, text: &[u8], to: SocketAddr) {
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(rustix::thread::sched_getcpu());
+        rustix::thread::sched_setaffinity(None, &one).unwrap();
+        sender.send_to(text, to).unwrap();
+        let open = UdpSocket::bind((to.ip(), 0)).unwrap();
+        open.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        netloom_kit::wait_until("a later datagram", Duration::from_secs(30), || {
+            sender.send_to(b"later", open.local_addr().unwrap()).unwrap();
+            open.recv(&mut [0; 5]).ok()
+        });
     }
 
     #[test]
@@ -238,13 +253,14 @@ mod tests {
         assert!(!hears("0.0.0.0", &[], "127.0.0.1"));
     }
 
-    fn connects(from: &str, to: SocketAddr) -> bool {
+    /// Asks for a connection and does not wait for it.
+    fn asks(from: &str, to: SocketAddr) -> TcpStream {
         use rustix::net::{AddressFamily, SocketType, bind, socket};
         let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&client, &SocketAddr::from((from.parse::<IpAddr>().unwrap(), 0))).unwrap();
         rustix::io::ioctl_fionbio(&client, true).unwrap();
         let _ = rustix::net::connect(&client, &to);
-        TcpStream::from(client).peer_addr().is_ok()
+        TcpStream::from(client)
     }
 
     /// In a network of its own, since Linux 6.18 lets only its root filter sockets of TCP.
@@ -256,10 +272,14 @@ mod tests {
             let listener = TcpListener::bind("0.0.0.0:0").unwrap();
             admit(listener.as_fd(), &[net("127.0.0.2", 32)]).unwrap();
             let to = (Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port()).into();
-            assert!(!connects("127.0.0.1", to));
-            assert!(connects("127.0.0.2", to));
-            listener.set_nonblocking(true).unwrap();
+            // By one CPU, so that the first has come to the listener before the second.
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(rustix::thread::sched_getcpu());
+            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            let [refused, _taken] = ["127.0.0.1", "127.0.0.2"].map(|from| asks(from, to));
             assert_eq!(listener.accept().unwrap().1.ip().to_string(), "127.0.0.2");
+            assert!(refused.peer_addr().is_err());
+            listener.set_nonblocking(true).unwrap();
             assert!(listener.accept().is_err());
         });
     }
@@ -283,7 +303,7 @@ mod tests {
         for (from, text, heard) in
             [("127.0.0.1", "x", false), ("127.0.0.2", "xy", false), ("127.0.0.2", "x", true)]
         {
-            UdpSocket::bind((from, 0)).unwrap().send_to(text.as_bytes(), to).unwrap();
+            passes(&UdpSocket::bind((from, 0)).unwrap(), text.as_bytes(), to);
             assert_eq!(socket.recv(&mut [0; 8]).is_ok(), heard, "{text} from {from}");
         }
         admit(socket.as_fd(), &peers).unwrap();
