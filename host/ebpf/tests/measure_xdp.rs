@@ -146,7 +146,13 @@ fn a_card_is_measured_as_its_interface_and_let_go() {
     // One more is refused, by name.
     let again = far.run(|| Measure::attach_xdp(FAR, &config).unwrap_err());
     assert!(matches!(again, Error::Exists { .. }), "{again}");
-    traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), 500, 300);
+    // A queue of the card holds 256: more are sent when these have been counted.
+    for part in 1..=5 {
+        traffic::udp(&near, ([10, 7, 0, 2].into(), 5000), 100, 300);
+        netloom_kit::wait_until("datagrams are counted", BOUND, || {
+            (both_banks(&mut tc)[3].1[0] >= part * 100).then_some(())
+        });
+    }
     traffic::tcp(&near, &far, [10, 7, 0, 2].into(), 5001, 200_000);
     let found = both_banks(&mut tc);
     assert!(found[0].1[0] > 100 && found[3].1[0] == 500, "{found:?}");

@@ -261,6 +261,8 @@ fn a_wire_that_died_stops_its_link_until_it_is_made_anew() {
     let pair = pair();
     let [near, far] = pair.sockets();
     let splice = pair.far.run(Splice::create).unwrap();
+    // Frames of several CPUs have no order.
+    super::measure::stay_on_this_cpu();
     let relay = pair.wire(&splice, Direction::Ingress, [20, 21]);
     drop(relay);
     let lost = frame(mac(3), mac(2), 100);
@@ -384,6 +386,7 @@ fn a_protected_port_charges_once_and_before_the_wire() {
         let splice = pair.far.run(|| Splice::create_by(hook)).unwrap();
         let relay = pair.wire(&splice, Direction::Egress, [20, 21]);
         let budget = Budget { frames: Some(1), bytes: None };
+        let start = std::time::Instant::now();
         let shield = pair.far.run(|| {
             let shield = Shield::create_by(hook).unwrap();
             shield.protect(3, Direction::Egress, 1, &budget).unwrap();
@@ -395,7 +398,8 @@ fn a_protected_port_charges_once_and_before_the_wire() {
         let got = shield.read(1).unwrap();
         let passed = got.passed.frames;
         // The burst, and one more each second; what comes back from the wire is not charged.
-        assert!((64..=70).contains(&passed), "{hook:?}: {got:?}");
+        let most = 65 + start.elapsed().as_secs();
+        assert!((64..=most).contains(&passed), "{hook:?}: {got:?}");
         assert_eq!(passed + got.dropped.frames, 100, "{hook:?}");
         near.collect(usize::try_from(passed).unwrap(), BOUND);
         assert_eq!(relay.frames(), passed);
