@@ -290,6 +290,7 @@ fn packets(blocks: &[[Vec<FlowBlock>; 2]], flow: usize) -> [u64; 2] {
 #[test]
 fn super_frames_are_counted_by_their_segments() {
     root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let mut way = Way::new(Program::All, None, Clock::Tai);
     let near = way.near.run(|| support::packet::Packets::open_all(NEAR));
     let blocks =
@@ -359,6 +360,7 @@ fn loss_is_counted_to_the_packet() {
 #[test]
 fn marks_are_seen_at_the_far_end_with_right_checksums() {
     root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let way = Way::new(Program::All, None, Clock::Tai);
     let far = way.far.run(|| support::packet::Packets::open_all(FAR));
     let start = std::time::Instant::now();

@@ -1,6 +1,6 @@
 //! A clock that is stepped while traffic passes: blocks that it touched are marked, all others are exact.
 //!
-//! The test steps TAI, by its offset from UTC: nothing else of the machine follows it.
+//! The test steps TAI, by its offset from UTC: nothing else of the machine follows it but other tests, which wait.
 
 use super::truth_support;
 
@@ -109,6 +109,7 @@ fn whole(told: &[Arc<ClosedBlock>]) -> BTreeMap<u64, u64> {
 #[test]
 fn what_a_step_of_the_clock_touched_is_marked_and_the_rest_is_exact() {
     root_only!("attaches BPF programs and sets TAI");
+    let _alone = netloom_kit::tai_alone();
     let offset = Offset::now();
     if let Err(why) = offset.set(0) {
         // Nor need it be set back.

@@ -19,6 +19,7 @@ mod run;
 mod scratch;
 mod skip;
 mod stop;
+mod tai;
 mod wait;
 
 pub use again::{again, again_by_name};
@@ -34,4 +35,5 @@ pub use run::{Finished, Run};
 pub use scratch::{LabGuard, Scratch};
 pub use skip::{cgroups_allowed, is_root, lacking, missing, program, record_skip, test_name};
 pub use stop::stop;
+pub use tai::{tai_alone, tai_kept};
 pub use wait::wait_until;

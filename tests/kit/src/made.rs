@@ -25,7 +25,8 @@ pub fn made_once(name: &str, content: &str, make: impl FnOnce(&Path)) -> PathBuf
     file
 }
 
-fn folder() -> PathBuf {
+/// The folder that tests of one user share.
+pub(crate) fn folder() -> PathBuf {
     let beside = || {
         let executable = std::env::current_exe().expect("the test's executable");
         executable.with_file_name("made")

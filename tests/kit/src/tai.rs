@@ -1,0 +1,33 @@
+//! Who steps the machine's clock of atomic time (TAI), and who needs it to go on: tests share it.
+//!
+//! Both hold a lock on a file of the folder that tests of one user share, until the value goes.
+
+use std::fs::File;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::made::folder;
+
+/// Nobody steps TAI while this is held.
+///
+/// # Panics
+/// The lock cannot be made.
+pub fn tai_kept() -> File {
+    held(FlockOperation::LockShared)
+}
+
+/// Nobody else needs or steps TAI while this is held.
+///
+/// # Panics
+/// The lock cannot be made.
+pub fn tai_alone() -> File {
+    held(FlockOperation::LockExclusive)
+}
+
+fn held(how: FlockOperation) -> File {
+    let path = folder().join("tai.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(path);
+    let file = file.expect("a file to lock");
+    rustix::io::retry_on_intr(|| flock(&file, how)).expect("the lock");
+    file
+}
