@@ -45,15 +45,16 @@ fn timeouts_remove_entries_and_say_what_they_counted() {
     });
 }
 
-/// The process looks when the time comes: half of the entries are gone within 10 ms, whatever the machine does meanwhile to
-/// some.
+/// The process looks when the time comes: half of the entries are gone within 10 ms, and as much later as it had to wait for a
+/// processor.
 #[test]
 fn entries_end_within_ten_milliseconds_of_their_time() {
     isolated!({
         raise_lo();
         let listening = Listening::new();
-        let _switch = Switch::with(|told| told.controllers = vec![controller(&listening.target())]);
+        let switch = Switch::with(|told| told.controllers = vec![controller(&listening.target())]);
         let mut peer = listening.accept(Version::V13);
+        let before = netloom_kit::waited(switch.pid());
         for port in 0..21 {
             peer.add(&format!("udp,tp_dst={port},hard_timeout=1,send_flow_rem,actions=drop"));
             peer.barrier();
@@ -69,7 +70,9 @@ fn entries_end_within_ten_milliseconds_of_their_time() {
             })
             .collect();
         late.sort_unstable();
-        assert!(late[10] <= SECOND / 100, "{late:?} ns");
+        let waited = netloom_kit::waited(switch.pid()).saturating_sub(before);
+        let most = u64::try_from(waited.as_nanos()).expect("not for centuries") + SECOND / 100;
+        assert!(late[10] <= most, "{late:?} ns, {waited:?} without a processor");
     });
 }
 

@@ -49,7 +49,9 @@ fn frames_keep_their_order_while_their_edge_is_opened() {
 fn a_hundred_thousand_frames_come_in_order_with_an_edge_opened_in_the_middle() {
     const COUNT: u32 = 100_000;
     let switch = Switch::start();
-    let (mut a, mut b) = (join(&switch, "a"), join(&switch, "b"));
+    // So long that only a fault can end the wait for a reader.
+    let options = JoinOptions { wait: BOUND, ..JoinOptions::new(switch.path(), "a") };
+    let (mut a, mut b) = (SwitchPort::join(&options).unwrap(), join(&switch, "b"));
     let (x, y) = (mac(1), mac(2));
     let (half, done) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -264,7 +266,8 @@ fn a_mirror_shows_both_directions_of_an_edge() {
     let switch = Switch::start();
     let [a, b, watcher] = ["a", "b", "watcher"].map(|name| Station::join(&switch, name));
     acquaint(&a, &b);
-    while watcher.try_next(NOTHING).is_some() {}
+    // The only one of these that was for all.
+    watcher.until(&frame(ALL, mac(1), b"who"));
     let session = |direction, filter: &str| Mirror {
         to: 3,
         temporary: false,

@@ -28,7 +28,7 @@ pub use carrier::wait_for_carrier;
 pub use isolate::{run_isolated, userns_allowed};
 pub use leftovers::{Snapshot, assert_same};
 pub use made::made_once;
-pub use processes::{Process, processes, resident, worked, worked_exactly};
+pub use processes::{Process, processes, resident, waited, worked, worked_exactly};
 pub use pty::Terminal;
 pub use rounds::{done, rounds};
 pub use run::{Finished, Run};

@@ -113,10 +113,24 @@ pub fn worked(pid: impl std::fmt::Display) -> std::time::Duration {
 /// # Panics
 /// There is no such process.
 pub fn worked_exactly(pid: impl std::fmt::Display) -> std::time::Duration {
+    scheduled(pid, 0)
+}
+
+/// Time that the threads of a process could have run so far and had no processor, without those that have ended: what other
+/// work of the machine has cost it.
+///
+/// # Panics
+/// There is no such process.
+pub fn waited(pid: impl std::fmt::Display) -> std::time::Duration {
+    scheduled(pid, 1)
+}
+
+/// The sum of one of the times of all threads of a process.
+fn scheduled(pid: impl std::fmt::Display, place: usize) -> std::time::Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
     let of = |thread: fs::DirEntry| -> Option<u64> {
         let times = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        times.split(' ').next()?.parse().ok()
+        times.split(' ').nth(place)?.parse().ok()
     };
     std::time::Duration::from_nanos(threads.filter_map(of).sum())
 }
