@@ -382,6 +382,8 @@ mod tests {
         let (ours, mut callers) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         callers.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // All is there when the server begins to count its time.
+        callers.write_all(bytes).unwrap();
         let (stop, stopping) = watch::channel(false);
         let server = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -391,7 +393,6 @@ mod tests {
                 connection(stream, (place, true), later(|| router), stopping, limits).await;
             });
         });
-        callers.write_all(bytes).unwrap();
         let mut answer = String::new();
         callers.read_to_string(&mut answer).unwrap();
         server.join().unwrap();

@@ -149,11 +149,11 @@ mod tests {
         std::thread::scope(|scope| {
             let others: Vec<_> = (0..SPARE).map(|_| scope.spawn(|| turn.wait())).collect();
             let seated = || (turn.seats().taken == SPARE).then_some(());
-            netloom_kit::wait_until("both wait", std::time::Duration::from_secs(10), seated);
+            netloom_kit::wait_until("both wait", std::time::Duration::from_secs(30), seated);
             assert!(!turn.wait(), "a third is not needed");
             assert!(!turn.pass(turn.received()), "one waits");
             let has_turn = || (turn.word.load(Ordering::SeqCst) & PHASE == WAITS).then_some(());
-            netloom_kit::wait_until("it has it", std::time::Duration::from_secs(10), has_turn);
+            netloom_kit::wait_until("it has it", std::time::Duration::from_secs(30), has_turn);
             turn.end();
             let got = others.into_iter().map(|other| other.join().unwrap());
             assert_eq!(got.filter(|got| *got).count(), 1);

@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use netloom_kit::skip;
 use netloom_netlink::{
-    Address, Batch, BridgeSpec, Change, EndSpec, Neighbour, Route, Socket, VethSpec,
+    Address, Batch, BridgeSpec, Change, EndSpec, Found, Lookup, Neighbour, Route, Socket, VethSpec,
 };
 use netloom_node::ping::{Prober, Version, all_pairs};
 use netloom_sys::namespace;
+
+/// Longest that what must come is waited for.
+const LONG: Duration = Duration::from_secs(30);
 
 /// Namespaces that go with this value; the first is the middle of a star.
 struct Star {
@@ -121,6 +124,20 @@ impl Star {
         for node in 0..nodes {
             inside(self.node(node), |socket, batch| self.configure(node, socket, batch));
         }
+        // The kernel's work queues are done: the ports send, and addresses of IPv6 are answered for.
+        let ports = u32::try_from(nodes).expect("few nodes");
+        inside(middle, |_, _| (10..10 + ports).for_each(netloom_kit::wait_for_carrier));
+        for node in 0..nodes {
+            inside(self.node(node), |socket, _| {
+                for version in [Version::V4, Version::V6] {
+                    let lookup = Lookup { to: self.address(node, version), forwarded: None };
+                    netloom_kit::wait_until("an address of its own", LONG, || {
+                        let found = socket.route_to(&lookup).expect("a look");
+                        (found == Some(Found::Here)).then_some(())
+                    });
+                }
+            });
+        }
     }
 
     fn configure(&self, node: usize, socket: &mut Socket, batch: &mut Batch) {
@@ -166,13 +183,13 @@ fn three_on_a_bridge_answer_until_one_is_down() {
         Err(reason) => skip!("root-only: makes network namespaces: {reason}"),
     };
     for version in [Version::V4, Version::V6] {
-        let table = all_pairs(&star.probers(version), version, Duration::from_secs(5)).unwrap();
+        let table = all_pairs(&star.probers(version), version, LONG).unwrap();
         assert_eq!(answered(&table), expected(3, &[]), "{version:?}: {table:?}");
     }
     inside(star.node(1), |_, batch| batch.push("eth0", &Change::of("eth0").down()));
     for version in [Version::V4, Version::V6] {
         // Those who live answer within it on a busy machine, too.
-        let timeout = Duration::from_secs(2);
+        let timeout = Duration::from_secs(5);
         let start = Instant::now();
         let table = all_pairs(&star.probers(version), version, timeout).unwrap();
         assert_eq!(answered(&table), expected(3, &[1]), "{version:?}: {table:?}");
@@ -202,11 +219,11 @@ fn an_answer_from_elsewhere_does_not_count() {
         Err(reason) => skip!("root-only: makes network namespaces: {reason}"),
     };
     let mut probers = star.probers(Version::V4);
-    let table = all_pairs(&probers, Version::V4, Duration::from_secs(5)).unwrap();
+    let table = all_pairs(&probers, Version::V4, LONG).unwrap();
     assert_eq!(answered(&table), expected(2, &[]), "the bridge forwards");
     // Nobody has this one: node 0 asks, nobody answers; node 1 still asks node 0 and is answered.
     probers[1].address = Some(v4(0, 77));
-    let table = all_pairs(&probers, Version::V4, Duration::from_secs(2)).unwrap();
+    let table = all_pairs(&probers, Version::V4, Duration::from_secs(5)).unwrap();
     assert_eq!(answered(&table), [[false, false], [true, false]]);
 }
 
@@ -217,7 +234,7 @@ fn thirty_around_a_router_all_answer() {
         Err(reason) => skip!("root-only: makes network namespaces: {reason}"),
     };
     for version in [Version::V4, Version::V6] {
-        let table = all_pairs(&star.probers(version), version, Duration::from_secs(5)).unwrap();
+        let table = all_pairs(&star.probers(version), version, LONG).unwrap();
         assert_eq!(answered(&table), expected(30, &[]), "{version:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netloom_api::{Gate, Token, serve_probe};
 use netloom_digest::splitmix::SplitMix64;
@@ -417,7 +417,8 @@ fn ten_thousand_requests_of_any_kind_are_answered_and_none_is_the_servers_fault(
         let mut dice = Dice(SplitMix64::new(1));
         let mut stream = connect(served.path());
         let mut seen = std::collections::BTreeMap::new();
-        let began = Instant::now();
+        // Processor time, since the machine has other work.
+        let before = netloom_kit::worked("self");
         let methods =
             ["GET", "GET", "GET", "POST", "POST", "PUT", "PUT", "DELETE", "PATCH", "HEAD", "BREW"];
         for number in 0..10_000 {
@@ -434,11 +435,12 @@ fn ten_thousand_requests_of_any_kind_are_answered_and_none_is_the_servers_fault(
             assert!(status < 500 || refused, "{status} to {}", shown());
             *seen.entry(status).or_insert(0) += 1;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "took {:?}", began.elapsed());
+        let took = netloom_kit::worked("self") - before;
+        assert!(took < Duration::from_secs(60), "took {took:?}");
         for status in [200, 400, 404, 405, if may_measure() { 201 } else { 501 }] {
             assert!(seen.contains_key(&status), "{seen:?}");
         }
-        eprintln!("{seen:?} in {:?}", began.elapsed());
+        eprintln!("{seen:?} in {took:?}");
         let (status, list) = request(served.path(), "GET", "/pnpm/");
         assert_eq!(status, 200, "{list}");
     });
