@@ -98,7 +98,7 @@ fn datagrams_cross_a_tap_both_ways() {
             got.swap(ethernet + 20 + i, ethernet + 22 + i);
         }
         assert_eq!(tap.send(&got).unwrap(), Sent::Done);
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let mut text = [0; 64];
         let (length, from) = socket.recv_from(&mut text).unwrap();
         assert_eq!(&text[..length], b"over there");
@@ -189,7 +189,10 @@ fn what_does_not_fit_is_refused_or_truncated() {
         nonsense[1] = 0x7f;
         assert_eq!(a.send(&nonsense).unwrap(), Sent::Refused, "no such super-frame");
         let mut small = [0; 256];
-        assert_eq!(b.receive(&mut small).unwrap(), Received::Truncated);
+        let got = wait_until("a frame", Duration::from_secs(30), || {
+            Some(b.receive(&mut small).unwrap()).filter(|got| *got != Received::Empty)
+        });
+        assert_eq!(got, Received::Truncated);
         assert_eq!(b.receive(&mut small).unwrap(), Received::Empty);
 
         configure("b", &Change::of(11).down());
@@ -213,11 +216,14 @@ fn what_nobody_reads_is_counted() {
         }
         let mut buffer = vec![0; MOST_FRAME];
         let mut read = 0;
-        while let Received::Frame { .. } = b.receive(&mut buffer).unwrap() {
-            read += 1;
-        }
+        // A CPU may put off what comes in.
+        wait_until("all are read or counted", Duration::from_secs(30), || {
+            while let Received::Frame { .. } = b.receive(&mut buffer).unwrap() {
+                read += 1;
+            }
+            (b.overruns() == Some(1000 - read)).then_some(())
+        });
         assert!(read > 0 && read < 1000, "{read}");
-        assert_eq!(b.overruns(), Some(1000 - read));
         assert_eq!(b.overruns(), Some(1000 - read), "not counted twice");
     });
 }

@@ -43,14 +43,20 @@ fn frame(n: u32) -> Vec<u8> {
     frame
 }
 
-/// Sends frames of these numbers by the interface, through its queue.
+/// Sends frames of these numbers by the interface, through its queue; by one CPU, since frames of several have no order.
 fn send(index: u32, numbers: std::ops::Range<u32>) {
-    let mut sender = Sender::open(index, netloom_rawsock::Path::Queue).unwrap();
-    let all: Vec<Vec<u8>> = numbers.map(frame).collect();
-    for part in all.chunks(1024) {
-        let set: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
-        sender.send(&mut Frames::round(&set, set.len()).unwrap()).unwrap();
-    }
+    let send = || {
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(rustix::thread::sched_getcpu());
+        rustix::thread::sched_setaffinity(None, &one).unwrap();
+        let mut sender = Sender::open(index, netloom_rawsock::Path::Queue).unwrap();
+        let all: Vec<Vec<u8>> = numbers.map(frame).collect();
+        for part in all.chunks(1024) {
+            let set: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
+            sender.send(&mut Frames::round(&set, set.len()).unwrap()).unwrap();
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(send).join().unwrap());
 }
 
 /// Takes the frames whose number is even.
