@@ -57,9 +57,18 @@ fn answer(at: SocketAddr, asked: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(answer)
 }
 
+/// An address that nobody listens at, and nobody else gets, as long as its socket lives.
+fn nobody() -> (TcpListener, SocketAddr) {
+    let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&held, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let held = TcpListener::from(held);
+    let at = held.local_addr().unwrap();
+    (held, at)
+}
+
 #[test]
 fn much_is_carried_both_ways_and_an_end_passes_through() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_held, nobody) = nobody();
     let (at, seats) = port(8, vec![nobody, program()]);
     let much: Vec<u8> = (0..8_000_000_u32).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
     assert_eq!(answer(at, &much).unwrap(), much.to_ascii_uppercase());
@@ -74,7 +83,7 @@ fn much_is_carried_both_ways_and_an_end_passes_through() {
 
 #[test]
 fn where_nobody_listens_a_connection_is_reset() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_held, nobody) = nobody();
     let (at, _) = port(8, vec![nobody]);
     // The end may come before the connection is told to be there.
     let read =
