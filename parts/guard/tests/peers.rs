@@ -83,7 +83,7 @@ pub(crate) fn call(from: &str, port: u16, kind: SocketType) -> OwnedFd {
 
 /// Waits until what was sent over the loopback interface is received or dropped: each processor takes packets in order, on a
 /// busy machine (before Linux 6.4) after the sender's call. A connection is four packets, each of which sends the next.
-fn settle() {
+pub(crate) fn settle() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(socket.local_addr().unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
