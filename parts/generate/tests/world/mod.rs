@@ -90,6 +90,13 @@ pub fn interface(index: u32) -> Target {
     Target::Interface { index, far: None }
 }
 
+/// From here on this thread sends by one CPU: frames of several have no order.
+fn stay_on_this_cpu() {
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &one).unwrap();
+}
+
 /// Receives on B what `send` sends, until this many stamped frames have come and nothing more is left.
 pub fn receive<T>(frames: u64, send: impl FnOnce() -> T) -> (T, Receive) {
     let options = ReceiveOptions {
@@ -99,6 +106,7 @@ pub fn receive<T>(frames: u64, send: impl FnOnce() -> T) -> (T, Receive) {
         ..ReceiveOptions::default()
     };
     let mut receive = Receive::open(B, options).unwrap();
+    stay_on_this_cpu();
     let sent = send();
     receive.run(&AtomicBool::new(false)).unwrap();
     (sent, receive)
@@ -111,6 +119,7 @@ pub fn send(engine: Engine, spec: &Spec, lost: u64) -> (SendReport, ReceiveRepor
     let options =
         ReceiveOptions { duration: Some(BOUND), timeout_ms: 1, ..ReceiveOptions::default() };
     let mut receive = Receive::open(B, options).unwrap();
+    stay_on_this_cpu();
     let sent = generator.run(&stop).unwrap();
     receive.expect(sent.frames_sent - lost);
     receive.run(&stop).unwrap();
