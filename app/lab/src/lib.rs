@@ -25,6 +25,7 @@ pub use events::Event;
 pub use keep::flows::OUTSIDE;
 pub use keep::neighbours::lacking as lacking_neighbours;
 pub use keep::switches::SwitchOptions;
+pub use keep::wires::expressions::check_all as check_expressions;
 pub use launch::{listing, orphan};
 pub use service::{LogMark, Service, call, calls, values};
 pub use stage::role::Role;

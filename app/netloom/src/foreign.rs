@@ -94,6 +94,15 @@ fn main_file(folder: &Path) -> Option<String> {
     fits.next().is_none().then_some(first)
 }
 
+/// What libpcap says against an expression. Where it is missing, `up` says so.
+fn expression_fault(expression: &str) -> Option<String> {
+    match netloom_libpcap::compile(expression, 1) {
+        Ok(_) | Err(netloom_libpcap::Error::Unsupported(_)) => None,
+        Err(netloom_libpcap::Error::Expression { message, .. }) => Some(message),
+        Err(error) => Some(netloom_sys::describe(&error)),
+    }
+}
+
 impl Lab {
     /// The name that the lab has where its files give none: that of the file, or of Kathara's or netlab's folder.
     pub(crate) fn usual_name(&self) -> String {
@@ -145,6 +154,7 @@ impl Lab {
             management,
             host_programs: how.host_programs,
             only: how.node_filter.clone(),
+            expression_fault: Some(expression_fault),
         };
         let import = netloom_foreign::import(&disk, &main, &options).map_err(Refused::Import)?;
         if how.strict {

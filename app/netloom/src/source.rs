@@ -73,7 +73,15 @@ pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
 /// The plan of a file, and what is probably not meant in it.
 pub(crate) fn checked(path: &Path) -> Result<(Plan, Vec<String>)> {
     let (lab, plan) = planned(path, None, &Importing::default())?;
-    Ok((plan, netloom_model::plan::hints(&lab)))
+    let mut hints = netloom_model::plan::hints(&lab);
+    match netloom_lab::check_expressions(&plan) {
+        // The machine that brings the lab up may have it.
+        Err(netloom_lab::Error::Unsupported(missing)) => {
+            hints.push(format!("expressions of `drop` are not checked: {missing}"));
+        }
+        checked => checked?,
+    }
+    Ok((plan, hints))
 }
 
 /// The plan of a file, which may be another program's, for a lab that is up here or shall be; what is probably not meant in

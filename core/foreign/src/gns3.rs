@@ -43,7 +43,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         switches.extend(nodes::read(job, &at, &mut places, &mut draft));
     }
     for at in topology.get("links").iter().flat_map(At::items) {
-        if let Some(link) = links::read(&at, &places) {
+        if let Some(link) = links::read(&at, &places, job.options.expression_fault) {
             vlans::note(&at, &link.ends, &mut linked);
             draft.links.push(link);
         }

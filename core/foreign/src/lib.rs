@@ -99,6 +99,9 @@ pub enum Management {
     None,
 }
 
+/// What is wrong with an expression of pcap-filter(7), if anything is.
+pub type Fault = fn(&str) -> Option<String>;
+
 /// How to import.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -114,6 +117,8 @@ pub struct Options {
     pub host_programs: bool,
     /// The nodes that are wanted, of containerlab, Kathara and netlab; all if it names none.
     pub only: Vec<String>,
+    /// Finds faults of expressions; without it they are taken as they are.
+    pub expression_fault: Option<Fault>,
 }
 
 /// An imported lab.

@@ -195,6 +195,11 @@ fn import_of(files: &Memory) -> Import {
 }
 
 fn gns3(filters: &str) -> (Import, Plan) {
+    of("f.gns3", &project(filters))
+}
+
+/// A project of GNS3 with two hosts and a link, whose filters stand in its third line.
+fn project(filters: &str) -> String {
     let node = |id: &str| {
         format!(
             "{{\"node_id\": \"{id}\", \"node_type\": \"vpcs\", \"name\": \"{id}\", \"properties\": {{}}}}"
@@ -202,15 +207,14 @@ fn gns3(filters: &str) -> (Import, Plan) {
     };
     let end =
         |id: &str| format!("{{\"node_id\": \"{id}\", \"adapter_number\": 0, \"port_number\": 0}}");
-    let text = format!(
+    format!(
         "{{\"name\": \"f\", \"project_id\": \"x\", \"topology\": {{\"nodes\": [{}, {}], \"links\": [\n\
          {{\"link_id\": \"l1\", \"nodes\": [{}, {}],\n\"filters\": {{{filters}}}}}]}}}}",
         node("p1"),
         node("p2"),
         end("p1"),
         end("p2")
-    );
-    of("f.gns3", &text)
+    )
 }
 
 /// gns3-server 2.2.61, `compute/../link.py` and ubridge's `packet_filter.c`: -1 drops all, N each Nth.
@@ -245,6 +249,29 @@ fn filters_of_gns3_do_what_they_do_there() {
     assert_eq!(lab.links[0].impairments[0].delay.as_millis(), 10);
     assert!(lab.links[0].impairments[0].jitter.is_some());
     assert!(lab.links[0].impairments[0].drop.is_none());
+}
+
+/// gns3-server 2.2.61, `BaseNode._set_filters`: a line that does not compile is left out with a warning. What a tag of
+/// VLANs shifts (pcap-filter(7)) is the rest of the expression, so that line is last.
+#[test]
+fn lines_of_a_filter_of_gns3_stand_for_themselves() {
+    let fault = |text: &str| text.ends_with("and").then(|| "syntax error".to_owned());
+    let options = Options { expression_fault: Some(fault), ..Options::default() };
+    let bpf = |lines: &str| {
+        let files = Memory::of("f.gns3", project(&format!("\"bpf\": [{lines:?}]")));
+        let import = import(&files, "f.gns3", &options).unwrap();
+        let drop = import.read.links[0].impairments[0].drop.clone();
+        (at(&import, 3, "bpf"), drop)
+    };
+    let (said, drop) = bpf("icmp and");
+    left_out(&said, "\"icmp and\" is left out: syntax error");
+    assert_eq!(drop, None);
+    let (said, drop) = bpf("icmp and\narp");
+    changed(&said, "\"icmp and\" is left out: syntax error");
+    assert_eq!(drop.as_deref(), Some("arp"));
+    let (said, drop) = bpf("vlan 5\ntcp port 80\nvlan 6");
+    changed(&said, "\"vlan 6\" is left out: behind \"vlan 5\"");
+    assert_eq!(drop.as_deref(), Some("(tcp port 80) or (vlan 5)"));
 }
 
 /// gns3-server 2.2.61: `Node._list_ports` counts from a container's address, and `Project.open` reads no `suspend`.

@@ -1,6 +1,6 @@
 //! `check`: every wrong file gives exactly its expected output, exit code 2, and makes nothing.
 
-use netloom_tests_e2e::{Machine, machine, workspace_root};
+use netloom_tests_e2e::{Machine, machine, needs, workspace_root};
 
 #[test]
 fn every_bad_file_gives_its_expected_output() {
@@ -75,4 +75,37 @@ fn what_is_probably_not_meant_is_a_warning() {
         assert_eq!(told.errors(), "", "{decided}");
     }
     machine.down();
+}
+
+/// An expression is one of libpcap's, which both verbs ask.
+#[test]
+fn check_and_up_refuse_an_expression_in_the_same_words() {
+    needs!("libpcap");
+    let machine = machine!();
+    machine.file("name: f\nnodes: {a: {}, b: {}}\nlinks: [{ends: [a, b], drop: icmp and}]\n");
+    let told = |verb: &str| {
+        let done = machine.netloom([verb, "lab.yaml"]).finish().code(2);
+        done.says("link \"a--b\": drop: filter \"icmp and\": compile: ").errors()
+    };
+    assert_eq!(told("check"), told("up"));
+    machine.untouched();
+}
+
+/// Lines of a `bpf` filter of GNS3, with the remedy that gns3-server 2.2.61 has for one that libpcap does not take.
+#[test]
+fn a_line_that_is_no_expression_is_left_out_of_an_import() {
+    needs!("libpcap");
+    let machine = machine!();
+    let text = r#"{"name": "f", "project_id": "x", "topology": {"nodes": [
+        {"node_id": "p1", "node_type": "vpcs", "name": "p1", "properties": {}},
+        {"node_id": "p2", "node_type": "vpcs", "name": "p2", "properties": {}}], "links": [{"link_id": "l",
+        "nodes": [{"node_id": "p1", "adapter_number": 0, "port_number": 0},
+                  {"node_id": "p2", "adapter_number": 0, "port_number": 0}],
+        "filters": {"bpf": ["icmp and\narp"]}}]}}"#;
+    machine.scratch().file("f.gns3", text);
+    let done = machine.netloom(["import", "f.gns3"]).finish().code(0);
+    let done = done.says("bpf[0]: changed: \"icmp and\" is left out: ");
+    assert!(done.text().contains("drop: \"arp\""), "{}", done.text());
+    machine.netloom(["check", "f.gns3"]).finish().code(0);
+    machine.untouched();
 }

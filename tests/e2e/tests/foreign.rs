@@ -224,6 +224,12 @@ net = Mininet(topo=topo, link=TCLink)",
             "mac: {h2: \"00:00:00:00:00:77\"}",
         ],
     ),
+    // Mininet refuses such a switch's name: it is told, and ends no import.
+    (
+        "net = Mininet(controller=None)
+net.addHost('h1'); net.addSwitch('s'); net.addSwitch('t', failMode='standalone'); net.addLink('h1', 's'); net.addLink('s', 't')",
+        &["s: {kind: openflow, datapath: \"0x1", "t: {}"],
+    ),
     (
         "net = Mininet(ipBase='192.168.5.100/24', autoSetMacs=True)
 net.addHost('h1'); net.addHost('h2', defaultRoute='h2-eth0'); net.addLink('h1', 'h2')",

@@ -4,6 +4,7 @@ import ipaddress
 import os
 import re
 import subprocess
+import zlib
 
 from mininet import _record
 from mininet._settable import Settable
@@ -278,10 +279,10 @@ class Switch(Node):
             assert len(dpid) <= 16 and int(dpid, 16) >= 0
             return dpid.rjust(16, "0")
         digits = re.search(r"\d+", self.name)
-        if not digits:
-            raise Exception("Unable to derive default datapath ID - please either specify a dpid or use a "
-                            "canonical switch name such as s23.")
-        return "%016x" % int(digits.group())
+        if digits:
+            return "%016x" % int(digits.group())
+        self._notes["dpid"] = "Mininet refuses a switch without a dpid and without a number in its name; it has this one"
+        return "%016x" % (1 << 32 | zlib.crc32(self.name.encode()))
 
     def _record_kind(self):
         return "learning"
@@ -291,7 +292,9 @@ class Switch(Node):
 
     def _as_record(self):
         params = dict(self.params, opts=self.opts or None, listenPort=self.listenPort)
-        found = dict(self._entry, kind=self._record_kind(), dpid=self.dpid, notes={},
+        if "dpid" in self._notes:
+            params["dpid"] = self.dpid
+        found = dict(self._entry, kind=self._record_kind(), dpid=self.dpid, notes=self._notes,
                      params=_record.params(dict(params, cls=type(self))))
         if self._controllers is not None:
             found["controllers"] = [str(controller) for controller in self._controllers]

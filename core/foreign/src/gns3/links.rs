@@ -1,12 +1,13 @@
 //! Links of GNS3, with their filters.
 
+use crate::Fault;
 use crate::at::At;
 use crate::draft::{End, Link};
 use crate::gns3::{Place, Places};
 use crate::write::quoted;
 
 /// Reads a link; one whose end is left out is left out, too.
-pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
+pub(super) fn read(at: &At<'_>, places: &Places, fault: Option<Fault>) -> Option<Link> {
     let nodes = at.get("nodes").map(|at| at.items()).unwrap_or_default();
     let [a, b] = nodes.as_slice() else {
         at.left_out("it has no two ends");
@@ -35,7 +36,7 @@ pub(super) fn read(at: &At<'_>, places: &Places) -> Option<Link> {
             _ => {}
         }
     }
-    at.get("filters").iter().for_each(|at| filters(at, &mut link));
+    at.get("filters").iter().for_each(|at| filters(at, &mut link, fault));
     Some(link)
 }
 
@@ -73,7 +74,7 @@ fn end(at: &At<'_>, places: &Places) -> Result<End, String> {
 
 /// Filters act on both directions: delay and jitter in milliseconds, shares in percent. GNS3 drops a filter whose first
 /// value is 0 (`UDPLink.update_filters`).
-fn filters(at: &At<'_>, link: &mut Link) {
+fn filters(at: &At<'_>, link: &mut Link, fault: Option<Fault>) {
     if at.is_empty() {
         at.carried();
     }
@@ -113,7 +114,7 @@ fn filters(at: &At<'_>, link: &mut Link) {
             }
             ("bpf", _) if at.items().first().is_none_or(At::is_empty) => at.carried(),
             ("bpf", _) => {
-                keys.extend(expression(&at).map(|all| ("drop", quoted(&all))));
+                keys.extend(expression(&at, fault).map(|all| ("drop", quoted(&all))));
                 at.carried();
             }
             _ => at.odd("numbers that the filter takes"),
@@ -123,15 +124,39 @@ fn filters(at: &At<'_>, link: &mut Link) {
     link.impairments[0].extend(keys);
 }
 
-/// What the lines of a `bpf` filter drop, each on its own (`BaseNode._build_filter_list`).
-fn expression(at: &At<'_>) -> Option<String> {
+/// Words of pcap-filter(7) that change where the rest of an expression looks.
+const SHIFTS: [&str; 4] = ["vlan", "mpls", "pppoes", "geneve"];
+
+/// What the lines of a `bpf` filter drop, each on its own (`BaseNode._build_filter_list`). As GNS3 goes on without a line
+/// that libpcap does not take (`BaseNode._set_filters`), so does the import.
+fn expression(at: &At<'_>, fault: Option<Fault>) -> Option<String> {
     let items = at.items();
     let lines = items.first()?.text()?.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines: Vec<&str> = lines.collect();
-    match lines.as_slice() {
+    let shifts = |line: &str| {
+        line.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SHIFTS.contains(&word))
+    };
+    let (mut plain, mut shifting, mut refused) = (vec![], vec![], vec![]);
+    for line in lines {
+        match fault.and_then(|fault| fault(line)) {
+            Some(why) => refused.push(format!("{line:?} is left out: {why}")),
+            None if !shifts(line) => plain.push(line),
+            None if shifting.is_empty() => shifting.push(line),
+            None => refused.push(format!(
+                "{line:?} is left out: behind {:?} it would look into that one's packets",
+                shifting[0]
+            )),
+        }
+    }
+    // Last, where nothing comes behind it.
+    plain.extend(shifting);
+    if !refused.is_empty() {
+        let why = refused.join("; ");
+        if plain.is_empty() { at.left_out(why) } else { at.changed(why) }
+    }
+    match plain.as_slice() {
         [] => None,
         [only] => Some((*only).to_owned()),
-        _ => Some(lines.iter().map(|line| format!("({line})")).collect::<Vec<_>>().join(" or ")),
+        all => Some(all.iter().map(|line| format!("({line})")).collect::<Vec<_>>().join(" or ")),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn read(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
             continue;
         }
         for (key, at) in at.entries() {
-            match record.note(name, key) {
+            match record.note("hosts", name, key) {
                 Some(why) => at.changed(why),
                 None => property(name, key, &at, draft),
             }

@@ -124,9 +124,9 @@ impl<'a> Record<'a> {
         self.named("hosts", host).and_then(|host| given(host, "default"))
     }
 
-    /// Why Mininet makes nothing of a host's parameter.
-    pub(super) fn note(&self, host: &str, key: &str) -> Option<&'a str> {
-        given(self.named("hosts", host)?.get("notes")?, key)
+    /// What Mininet makes of a parameter of a host or switch, where that is something else.
+    pub(super) fn note(&self, list: &str, name: &str, key: &str) -> Option<&'a str> {
+        given(self.named(list, name)?.get("notes")?, key)
     }
 
     /// `openflow` or `learning`; the number for controllers in hexadecimal; and whose it is, if the script says.

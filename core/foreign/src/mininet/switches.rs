@@ -82,7 +82,10 @@ pub(super) fn read(
             }
         }
         for (key, at) in at.entries() {
-            property(key, &at, (kind, programmed), &mut switch);
+            match record.note("switches", name, key) {
+                Some(why) => at.changed(why),
+                None => property(key, &at, (kind, programmed), &mut switch),
+            }
         }
         draft.switches.push(switch);
     }

@@ -36,7 +36,7 @@ pub(crate) fn check(plan: &Plan, link: &str, asked: &Impairments) -> Result<()> 
 ///
 /// # Errors
 /// The first of them.
-pub(crate) fn check_all(plan: &Plan) -> Result<()> {
+pub fn check_all(plan: &Plan) -> Result<()> {
     let mut all = plan.links.iter().flat_map(|l| l.impairments.iter().map(move |i| (&l.name, i)));
     all.try_for_each(|(link, asked)| check(plan, link, asked))
 }
