@@ -82,6 +82,7 @@ pub(crate) fn instructions(
                 list(actions, fields, version, true, known)?;
             }
             Instruction::WriteActions(actions) => {
+                refuse_experimenters(actions)?;
                 // Their order is that of the action set, not of the list.
                 let moves = actions.iter().any(changes_headers);
                 list(actions, fields, version, !moves, known)?;
@@ -91,6 +92,14 @@ pub(crate) fn instructions(
         }
     }
     Ok(())
+}
+
+/// An action set has no place for an experimenter's action (section 5.10 orders the others), so it would never be done.
+pub(crate) fn refuse_experimenters(actions: &[Action]) -> Checked {
+    match actions.iter().any(|action| matches!(action, Action::Experimenter { .. })) {
+        true => Err(Reason::BadActionBadExperimenter),
+        false => Ok(()),
+    }
 }
 
 fn changes_headers(action: &Action) -> bool {

@@ -1,8 +1,10 @@
 //! What a detour leaves to a router's own stack, and what of the rest a cache may keep.
 
 use netloom_openflow::flow::FlowCommand;
+use netloom_openflow::group::{GroupCommand, GroupType};
 use netloom_openflow::{
-    Action, Detour, Field, FlowMod, Instruction, Match, Message, Oxm, PortNumber, Version,
+    Action, Bucket, Detour, Field, FlowMod, GroupMod, Instruction, Match, Message, Oxm, PortNumber,
+    Reason, Version,
 };
 
 use super::bench::Bench;
@@ -79,4 +81,21 @@ fn what_is_too_long_for_the_next_link_takes_the_detour() {
     // Its length decides: no result is kept.
     assert_eq!(way(&mut bench, &long(100)), (ON, false));
     assert_eq!(way(&mut bench, &long(101)), (STACK, false));
+}
+
+/// Neither an action set nor a bucket, whose actions become one, has a place for it.
+#[test]
+fn a_detour_that_would_never_be_taken_is_refused() {
+    let detour = || vec![Detour { mtu: 1500, to: PortNumber(STACK) }.action()];
+    let mut bench = Bench::new(Version::V13);
+    let written = FlowMod {
+        instructions: vec![Instruction::WriteActions(detour())],
+        ..FlowMod::new(FlowCommand::Add, Match::Oxm(vec![]))
+    };
+    let refused = bench.refused(&Message::FlowMod(written));
+    assert_eq!(refused, Some(Reason::BadActionBadExperimenter));
+    let (command, kind, buckets) =
+        (GroupCommand::Add, GroupType::All, vec![Bucket::new(0, detour())]);
+    let refused = bench.refused(&Message::GroupMod(GroupMod { command, kind, group: 1, buckets }));
+    assert_eq!(refused, Some(Reason::BadActionBadExperimenter));
 }

@@ -125,6 +125,30 @@ fn wrong_groups_are_refused() {
     );
 }
 
+/// OpenFlow 1.3.5, section 6.5: "group top-level statistics are preserved (continued), group bucket statistics are
+/// reset".
+#[test]
+fn a_modified_group_keeps_its_own_counters() {
+    let mut bench = Bench::new(Version::V13);
+    bench.done(&group(1, GroupType::All, vec![to(2)]));
+    bench.done(&Message::FlowMod(flow(0, &[], through(1))));
+    assert_eq!(bench.ports(1, &tcp4(1, 2)), [2]);
+    let (kind, command) = (GroupType::All, GroupCommand::Modify);
+    bench.done(&Message::GroupMod(GroupMod { command, kind, group: 1, buckets: vec![to(3)] }));
+    let counters = |bench: &mut Bench| {
+        let request = MultipartRequest { flags: 0, body: Request::GroupStats(1) };
+        match &bench.say(CONTROLLER, &Message::MultipartRequest(request))[0] {
+            Message::MultipartReply(MultipartReply { body: Reply::GroupStats(all), .. }) => {
+                (all[0].packets, all[0].bytes, all[0].buckets.clone())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(counters(&mut bench), (1, 70, vec![(0, 0)]));
+    assert_eq!(bench.ports(1, &tcp4(1, 2)), [3]);
+    assert_eq!(counters(&mut bench), (2, 140, vec![(1, 70)]));
+}
+
 #[test]
 fn entries_go_with_their_group() {
     let mut bench = Bench::new(Version::V13);

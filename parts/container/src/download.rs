@@ -87,12 +87,15 @@ impl Downloads<'_> {
                     }
                     let before = partial.length;
                     partial.add(at, data)?;
+                    // A server may begin again: what had come before is gone.
+                    if partial.length >= before {
+                        self.come.fetch_add(partial.length - before, Ordering::Relaxed);
+                    } else {
+                        self.come.fetch_sub(before - partial.length, Ordering::Relaxed);
+                    }
                     if partial.length > layer.bytes {
                         let why = format!("{step}: more than its {} bytes come", layer.bytes);
                         return Err(Error::image(self.image, why));
-                    }
-                    if at == before {
-                        self.come.fetch_add(data.len() as u64, Ordering::Relaxed);
                     }
                     Ok(())
                 });

@@ -13,6 +13,7 @@ use netloom_openflow::{Bucket, PortNumber, Reason, Version};
 
 use super::task::{Chosen, Task};
 use super::{Change, ConnectionId, Outputs, Switch};
+use crate::check;
 use crate::group::Group;
 use crate::meter::Meter;
 use crate::rule::Time;
@@ -46,10 +47,14 @@ impl Switch {
                 return Err(Reason::GroupModFailedUnknownGroup);
             }
             GroupCommand::Add | GroupCommand::Modify => {
-                let created = self.groups.0.get(&number).map_or(now, |group| group.created);
+                let old = self.groups.0.get(&number);
+                let created = old.map_or(now, |group| group.created);
+                // A modification keeps the group's own counters and resets those of its buckets (section 6.5).
+                let counters = old.map_or((0, 0), |group| (group.packets, group.bytes));
                 // Everything is checked before the old group goes: a refused modification leaves it as it
                 // was.
-                let group = self.checked_group(change, created)?;
+                let mut group = self.checked_group(change, created)?;
+                (group.packets, group.bytes) = counters;
                 self.uses.group_comes(&group);
                 if let Some(old) = self.groups.0.insert(number, group) {
                     self.uses.group_goes(&old);
@@ -93,6 +98,7 @@ impl Switch {
         // A loop is told before a group that does not exist yet: it may be itself.
         self.check_loops(number, &group)?;
         for bucket in &group.buckets {
+            check::refuse_experimenters(&bucket.actions)?;
             self.check_actions(&bucket.actions, Version::V13, false)?;
         }
         Ok(group)
