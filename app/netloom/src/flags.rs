@@ -82,6 +82,10 @@ pub(crate) enum Verb {
     Down(Down),
     /// Bring labs up, check what their files expect of them, and take them down.
     Test(Test),
+    /// Write a commented lab file to begin with; without a name, list what there is.
+    New(New),
+    /// Bring up one of the labs of `netloom new`.
+    Example(Example),
     /// Check lab files and show all errors, with line and column.
     Check(Check),
     /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab into a lab file.
@@ -365,6 +369,47 @@ pub(crate) struct Up {
     pub(crate) keep_drift: bool,
     #[command(flatten)]
     pub(crate) importing: Importing,
+}
+
+/// A lab of `new` and `example`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TemplateName {
+    TwoSites,
+    Office,
+    FrrOspf,
+    Bgp,
+    Openflow,
+    FatTree,
+    CiTest,
+}
+
+// `new`.
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// What to begin with.
+    #[arg(value_name = "TEMPLATE")]
+    pub(crate) template: Option<TemplateName>,
+    /// How large it is: for fat-tree, the ports of a switch.
+    pub(crate) size: Option<u32>,
+    /// The file to write. Default: TEMPLATE.yaml.
+    #[arg(short, long, value_name = "FILE", requires = "template")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace files that are there.
+    #[arg(long, requires = "template")]
+    pub(crate) force: bool,
+}
+
+// `example`.
+#[derive(Debug, Args)]
+pub(crate) struct Example {
+    /// Its name, as `netloom new` lists it.
+    #[arg(value_name = "TEMPLATE")]
+    pub(crate) template: TemplateName,
+    /// How large it is: for fat-tree, the ports of a switch.
+    pub(crate) size: Option<u32>,
+    /// Leave limits out where this machine cannot set them.
+    #[arg(long)]
+    pub(crate) ignore_limits: bool,
 }
 
 // `run`.

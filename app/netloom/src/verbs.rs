@@ -20,6 +20,7 @@ mod list;
 mod logs;
 mod machine;
 mod measure;
+mod new;
 mod node;
 mod ping;
 mod plug;
@@ -53,6 +54,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Run(args) => up::run(&wish, &args),
         Verb::Down(args) => down::down(&wish, &args),
         Verb::Test(args) => test::test(&args),
+        Verb::New(args) => new::new(&args),
+        Verb::Example(args) => new::example(&wish, &args),
         Verb::Check(args) => files::check(&args),
         Verb::Import(args) => foreign::import(&args),
         Verb::Export(Export::Lab(args)) => saved::export(lab, &args),

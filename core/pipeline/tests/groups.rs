@@ -132,7 +132,7 @@ fn a_modified_group_keeps_its_own_counters() {
     let mut bench = Bench::new(Version::V13);
     bench.done(&group(1, GroupType::All, vec![to(2)]));
     bench.done(&Message::FlowMod(flow(0, &[], through(1))));
-    assert_eq!(bench.ports(1, &tcp4(1, 2)), [2]);
+    assert_eq!(bench.ports(1, &tcp4(1, 2)), [2, 4]);
     let (kind, command) = (GroupType::All, GroupCommand::Modify);
     bench.done(&Message::GroupMod(GroupMod { command, kind, group: 1, buckets: vec![to(3)] }));
     let counters = |bench: &mut Bench| {
@@ -145,7 +145,7 @@ fn a_modified_group_keeps_its_own_counters() {
         }
     };
     assert_eq!(counters(&mut bench), (1, 70, vec![(0, 0)]));
-    assert_eq!(bench.ports(1, &tcp4(1, 2)), [3]);
+    assert_eq!(bench.ports(1, &tcp4(1, 2)), [3, 4]);
     assert_eq!(counters(&mut bench), (2, 140, vec![(1, 70)]));
 }
 

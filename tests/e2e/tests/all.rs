@@ -63,6 +63,7 @@ mod measure;
 mod measure_while;
 mod mounts;
 mod neighbours;
+mod new;
 mod openflow;
 mod openflow_beside;
 mod own_figures;

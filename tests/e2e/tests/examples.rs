@@ -159,6 +159,7 @@ fn no_example_is_forgotten() {
         "all-keys",
         "bgp",
         "bufferbloat",
+        "ci-test",
         "doors",
         "dual-stack",
         "expect",

@@ -119,6 +119,15 @@ const USES: &[Uses] = &[
         exit: &[("2", "A file has errors, or cannot be read.")],
     },
     uses(
+        "new",
+        &[
+            ("netloom new", "the labs to begin with"),
+            ("netloom new two-sites", "a commented two-sites.yaml"),
+            ("netloom new fat-tree 8 -o dc.yaml", "a data centre of switches with 8 ports"),
+        ],
+    ),
+    uses("example", &[("netloom example two-sites", "a lab of two sites, up at once")]),
+    uses(
         "import",
         &[
             ("netloom import lab.clab.yml -o lab.yaml", "a lab of containerlab as a lab file"),
