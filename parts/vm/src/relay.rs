@@ -16,6 +16,7 @@ use netloom_packet::vnet::VnetHeader;
 use netloom_port::{HEADER, MOST_FRAME, PacketPort, Port, Received, Sent, Tap, TapOptions};
 use netloom_sys::sysctl;
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::error::failed;
@@ -225,14 +226,14 @@ fn inward(mut port: PacketPort, pair: &OwnedFd) {
 
 /// Sends a frame, waiting until there is room; `false` if the machine has ended.
 fn send(pair: &OwnedFd, packet: &[u8]) -> bool {
-    loop {
-        match rustix::net::send(pair, packet, SendFlags::NOSIGNAL) {
-            // A frame that is larger than the pair carries is lost, as on a cable.
-            Ok(_) | Err(rustix::io::Errno::MSGSIZE) => return true,
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::NOBUFS) => {}
-            Err(_) => return false,
-        }
-    }
+    let sent = rustix::io::retry_on_intr(|| rustix::net::send(pair, packet, SendFlags::NOSIGNAL));
+    sent.map_or_else(|error| is_lost(error), |_| true)
+}
+
+/// Whether an error of the pair costs one frame, as on a cable, and is not the machine's end: it is larger than the pair carries,
+/// or the kernel has no memory for it now.
+fn is_lost(error: Errno) -> bool {
+    matches!(error, Errno::MSGSIZE | Errno::NOBUFS | Errno::NOMEM)
 }
 
 /// From the guest to the interface.
@@ -241,13 +242,13 @@ fn outward(mut port: PacketPort, pair: &OwnedFd) {
     let mut buffer = vec![0; MOST_FRAME];
     loop {
         let Some(room) = buffer.get_mut(HEADER..) else { return };
-        match rustix::net::recv(pair, &mut *room, RecvFlags::empty()) {
+        match rustix::io::retry_on_intr(|| rustix::net::recv(pair, &mut *room, RecvFlags::empty()))
+        {
             Ok((0, _)) => return,
             Ok((length, _)) => {
                 // A frame that the interface does not take is lost, as on a cable.
                 let _ = buffer.get(..HEADER + length).map(|frame| port.send(frame));
             }
-            Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
     }
@@ -276,5 +277,30 @@ impl Cutter {
             }
         });
         goes_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_without_memory_is_lost_and_the_pair_goes_on() {
+        assert!([Errno::NOBUFS, Errno::NOMEM, Errno::MSGSIZE].into_iter().all(is_lost));
+        assert!(![Errno::PIPE, Errno::CONNRESET, Errno::NOTCONN].into_iter().any(is_lost));
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
+        // More than the pair carries, and something behind it.
+        assert!(send(&ours, &vec![0; 1 << 20]) && send(&ours, b"next"));
+        let mut room = [0; 16];
+        assert_eq!(rustix::net::recv(&theirs, &mut room, RecvFlags::empty()).unwrap().0, 4);
+        drop(theirs);
+        assert!(!send(&ours, b"gone"));
     }
 }
