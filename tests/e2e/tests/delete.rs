@@ -161,3 +161,36 @@ fn a_removal_that_was_cut_off_is_finished_by_the_next_up() {
     drop(delete);
     machine.down();
 }
+
+/// Two ways from `a` to `b`, which takes the first.
+const TWO_WAYS: &str = "\
+switches: {s: {}}
+nodes: {a: {}, b: {}, r1: {forwarding: true}, r2: {forwarding: true}}
+links:
+  - [a, s]
+  - [r1, s]
+  - [r2, s]
+  - [r1, b]
+  - [r2, b]
+";
+
+#[test]
+fn routes_of_others_lead_past_a_deleted_node_at_once() {
+    let machine = machine!();
+    machine.up(TWO_WAYS);
+    let address = |node: &str| {
+        let words = ["ip", "-json", "-4", "address", "show", "dev", "eth0"];
+        let shown = machine.exec(node, &words).finish().json();
+        shown[0]["addr_info"][0]["local"].as_str().expect("an address").to_owned()
+    };
+    let routes = || machine.exec("a", &["ip", "-4", "route"]).ok();
+    let (first, second) = (address("r1"), address("r2"));
+    assert!(routes().contains(&first), "{first}: {}", routes());
+    machine.ok("node delete r1 --force");
+    let left = routes();
+    assert!(!left.contains(&first) && left.contains(&second), "{first}, {second}: {left}");
+    machine.exec("a", &["ping", "-4", "-c", "1", "-W", "5", "b"]).ok();
+    machine.ok("node delete r2 --force");
+    assert!(!routes().contains("via"), "{}", routes());
+    machine.down();
+}

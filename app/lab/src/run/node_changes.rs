@@ -109,7 +109,7 @@ impl Running {
             self.refuse_inhabited(&work, &state.plan, &slots, remedy)?;
         }
         let ids: Vec<NodeId> = slots.iter().map(|s| state.plan.nodes[*s].id).collect();
-        self.forget(&mut work, &ids)?;
+        self.remove(&mut work, &ids)?;
         Ok(Changed { name: node.to_owned(), notes: vec![] })
     }
 
@@ -133,8 +133,28 @@ impl Running {
         Ok(())
     }
 
-    /// Ends these nodes and removes everything of them; continues past failures and returns all of them.
+    /// Ends these nodes, and leads the others' routes past them.
+    fn remove(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
+        let old = self.state();
+        let ended = self.end_nodes(work, ids, Plan::delete_nodes);
+        let followed = self.follow_plan(work, &old.plan);
+        Error::of_all(ended.err().into_iter().chain(followed.err()).collect())
+    }
+
+    /// Ends these nodes and removes everything of them. Routes of others are decided by the plan that is being applied.
     pub(crate) fn forget(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
+        let ended = self.end_nodes(work, ids, Plan::remove_nodes);
+        self.settle_names();
+        ended
+    }
+
+    /// Ends these nodes; continues past failures and returns all of them. `take` takes them out of the plan.
+    fn end_nodes(
+        &self,
+        work: &mut Work,
+        ids: &[NodeId],
+        take: fn(&mut Plan, &BTreeSet<Slot>),
+    ) -> Result<()> {
         // After a kill the next lab process completes this.
         self.change(work, |state| {
             state.leaving.extend(ids);
@@ -162,7 +182,7 @@ impl Running {
                 .slots()
                 .filter(|slot| ids.contains(&state.plan.nodes[*slot].id))
                 .collect();
-            state.plan.remove_nodes(&gone);
+            take(&mut state.plan, &gone);
             let links = &state.plan.links;
             state.lost.retain(|id, _| links.iter().any(|link| link.id == *id));
             state.leaving.retain(|id| !ids.contains(id));
@@ -170,7 +190,6 @@ impl Running {
             Ok(())
         });
         failures.extend(kept.err());
-        self.settle_names();
         Error::of_all(failures)
     }
 
@@ -183,7 +202,12 @@ impl Running {
         if ids.is_empty() {
             return;
         }
-        if let Err(e) = self.forget(work, &ids) {
+        let ended = if self.folder.was_cut_off() {
+            self.forget(work, &ids)
+        } else {
+            self.remove(work, &ids)
+        };
+        if let Err(e) = ended {
             netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(&e)));
         }
     }

@@ -1,8 +1,7 @@
 //! Changes of a running lab's plan: adding and removing nodes.
 //!
 //! Every index in a plan stays valid, parents precede their children, and an id is never
-//! reused. The digest stays that of the plan made from the file. Routes through a
-//! removed node stay, unless their outgoing interface was removed with it.
+//! reused. The digest stays that of the plan made from the file.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +73,23 @@ impl Plan {
         Slot::new(self.nodes.len() - 1)
     }
 
-    /// Removes these nodes with their descendants and all links that end in one of them.
+    /// Removes these nodes as [`Plan::remove_nodes`] does, and decides the routes of the others again. A plan of an
+    /// earlier version does not know how, and keeps the others' routes.
+    pub fn delete_nodes(&mut self, which: &BTreeSet<Slot>) {
+        let gone = self.with_descendants(which);
+        let linked =
+            self.nodes.iter().zip(gone).any(|(node, gone)| gone && !node.interfaces.is_empty());
+        self.remove_nodes(which);
+        if linked {
+            let mut decided = self.clone();
+            if decided.decide_routes().is_ok() {
+                *self = decided;
+            }
+        }
+    }
+
+    /// Removes these nodes with their descendants and all links that end in one of them. Routes through them stay, unless
+    /// their outgoing interface was removed as well.
     pub fn remove_nodes(&mut self, which: &BTreeSet<Slot>) {
         let gone = self.with_descendants(which);
         let ends_in_gone = |link: &PlannedLink| {

@@ -116,6 +116,29 @@ fn routes_over_what_went_go_and_the_others_follow() {
 }
 
 #[test]
+fn routes_to_what_is_deleted_are_decided_again() {
+    let mut plan = plan(&two_sites()).unwrap();
+    let gone = BTreeSet::from([plan.node("web").unwrap()]);
+    let near = |plan: &Plan| plan.nodes[plan.node("r1").unwrap()].routes.len();
+    let before = near(&plan);
+    let mut kept = plan.clone();
+    kept.remove_nodes(&gone);
+    assert_eq!(near(&kept), before);
+    plan.delete_nodes(&gone);
+    check(&plan);
+    assert!(near(&plan) < before, "{before}");
+    let same = plan.clone();
+    plan.delete_nodes(&BTreeSet::from([Slot::new(77)]));
+    assert_eq!(plan, same);
+    // A plan that does not know how its routes were decided keeps them.
+    let mut old = kept.clone();
+    old.scheme = None;
+    let routes = near(&old);
+    old.delete_nodes(&BTreeSet::from([old.node("h2").unwrap()]));
+    assert_eq!((near(&old), old.node("h2")), (routes, None));
+}
+
+#[test]
 fn room_is_looked_for_in_all_nodes_around() {
     let mut plan = tenant_plan();
     let at = |plan: &Plan, name: &str| plan.node(name).unwrap();
