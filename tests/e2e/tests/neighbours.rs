@@ -78,10 +78,12 @@ fn an_ordinary_user_is_told_that_the_tables_are_too_small() {
     needs!("neighbour-tables");
     let machine = machine!();
     let said = machine.up(&star(100)).errors();
-    let why = "warning: lab \"star\": if all its nodes talk to each other they have 9900 IPv4 neighbours, and the kernel keeps ";
+    let why = "warning: lab \"star\": if all its nodes talk to each other they have 9900 IPv4 and 19800 IPv6 neighbours, and the \
+               kernel keeps ";
     assert!(
         said.contains(why)
-            && said.contains("as root: sysctl -w net.ipv4.neigh.default.gc_thresh3="),
+            && said.contains("as root: sysctl -w net.ipv4.neigh.default.gc_thresh3=")
+            && said.contains(" net.ipv6.neigh.default.gc_thresh3="),
         "{said}"
     );
     machine.down();

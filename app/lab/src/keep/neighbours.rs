@@ -77,14 +77,28 @@ fn raise(folder: &Folder, path: &str, more: u32) -> Result<()> {
 /// Why nodes may not reach each other, where the kernel's tables have no room for all their neighbours. Other labs and the
 /// machine's own neighbours take their part besides.
 pub fn lacking(wanted: Wanted) -> Option<String> {
-    needs(wanted).into_iter().find_map(|(need, [_, most])| {
+    let lacks = |(need, [_, most]): (u32, [&'static str; 2])| {
         let limit = limit(most).filter(|limit| need > *limit)?;
         let family = if most.contains("ipv4") { "IPv4" } else { "IPv6" };
         let (setting, enough) = (most.replace('/', "."), need.saturating_add(limit));
-        Some(format!(
-            "if all its nodes talk to each other they have {need} {family} neighbours, and the kernel keeps {limit} for all \
-             labs together: some will not reach each other; as root: sysctl -w {setting}={enough}"
-        ))
+        Some((format!("{need} {family}"), limit.to_string(), format!("{setting}={enough}")))
+    };
+    let lacking: Vec<_> = needs(wanted).into_iter().filter_map(lacks).collect();
+    let [mut wants, mut limits, mut settings] = [vec![], vec![], vec![]];
+    for (need, limit, setting) in lacking {
+        wants.push(need);
+        limits.push(limit);
+        settings.push(setting);
+    }
+    limits.dedup();
+    (!wants.is_empty()).then(|| {
+        format!(
+            "if all its nodes talk to each other they have {} neighbours, and the kernel keeps {} for all labs together: \
+             some will not reach each other; as root: sysctl -w {}",
+            wants.join(" and "),
+            limits.join(" and "),
+            settings.join(" ")
+        )
     })
 }
 
