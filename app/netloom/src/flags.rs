@@ -592,6 +592,15 @@ mod tests {
     }
 
     #[test]
+    fn a_time_has_the_same_names_everywhere() {
+        for verb in ["capture a", "generate a:eth0 --to b", "measure a b"] {
+            for flag in ["-d", "--duration", "--for"] {
+                parse(&format!("netloom {verb} {flag} 3s")).expect(verb);
+            }
+        }
+    }
+
+    #[test]
     fn the_definitions_are_consistent() {
         crate::command_line::command().debug_assert();
     }

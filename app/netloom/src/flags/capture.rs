@@ -38,7 +38,7 @@ pub(crate) struct Capture {
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Stop after this time, like 10s.
-    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    #[arg(short, long, visible_alias = "for", value_name = "TIME", value_parser = time)]
     pub(crate) duration: Option<Duration>,
     /// The direction, as the interface sees it.
     #[arg(long, value_enum, default_value_t = CaptureDirection::Both)]

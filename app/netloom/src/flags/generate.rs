@@ -49,7 +49,7 @@ pub(crate) struct Generate {
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Stop after this time. Default: 10s if no count is given. A receiver stops one second after its last frame.
-    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    #[arg(short, long, visible_alias = "for", value_name = "TIME", value_parser = time)]
     pub(crate) duration: Option<Duration>,
     /// How frames are sent.
     #[arg(long, value_enum, default_value_t = GenerateEngine::Auto)]

@@ -23,7 +23,7 @@ pub(crate) struct Measure {
     #[arg(value_name = "NODE", required_unless_present = "config")]
     pub(crate) targets: Vec<String>,
     /// How long, like 20s, in whole blocks. Default: until interrupted.
-    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "config")]
+    #[arg(short = 'd', long = "for", visible_alias = "duration", value_name = "TIME", value_parser = time, conflicts_with = "config")]
     pub(crate) duration: Option<Duration>,
     /// The length of a block.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
