@@ -455,7 +455,7 @@ impl PlannedNode {
     }
 
     /// Its sysctls that the lab file gives.
-    pub(crate) fn sysctls_of_file(&self) -> &[(String, String)] {
+    pub fn sysctls_of_file(&self) -> &[(String, String)] {
         self.sysctls.get(sysctl::number_of_own(self)..).unwrap_or_default()
     }
 

@@ -27,6 +27,7 @@ pub mod nat;
 pub mod offload;
 mod query;
 mod route;
+mod rule;
 mod socket;
 mod uapi;
 mod watch;
@@ -46,6 +47,7 @@ pub use query::{
     AddressInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind, Traffic,
 };
 pub use route::{DeleteRoute, Multipath, Route};
+pub use rule::{DeleteRule, KernelRule, RuleInfo};
 pub use socket::Socket;
 pub use watch::{AddressWatch, Changed, ChangedLinks, LinkWatch, RouteWatch};
 

@@ -5,8 +5,8 @@ use super::fresh;
 use fresh::with_netns;
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, DeleteAddress, DeleteDiscipline, DeleteLink, DeleteRoute,
-    EndSpec, Family, Found, Lookup, MoveLink, Multipath, Neighbour, Operational, Route, Socket,
-    VethSpec,
+    DeleteRule, EndSpec, Family, Found, KernelRule, Lookup, MoveLink, Multipath, Neighbour,
+    Operational, Route, Socket, VethSpec,
 };
 
 const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
@@ -499,6 +499,30 @@ fn an_added_discipline_is_told_and_removed() {
             assert_eq!(socket.link(a).unwrap().unwrap().discipline, "noqueue");
             batch.push_tolerant("a", &DeleteDiscipline(a));
             socket.run(&mut batch).unwrap();
+        });
+    });
+}
+
+#[test]
+fn rules_are_read_removed_and_made_again() {
+    with_netns(&rules_are_read_removed_and_made_again, |[space]| {
+        space.run(|| {
+            let mut socket = Socket::open().unwrap();
+            for family in [Family::V4, Family::V6] {
+                let first = socket.rules(family).unwrap();
+                let own = KernelRule::ALL.into_iter().filter(|rule| rule.family == family);
+                let own: Vec<KernelRule> = own.collect();
+                assert_eq!(own.len(), first.len(), "{first:?}");
+                assert!(own.iter().zip(&first).all(|(own, found)| own.is(found)), "{first:?}");
+                assert!(first.iter().all(|rule| rule.origin == 2), "the kernel: {first:?}");
+                let mut batch = Batch::new();
+                first.iter().for_each(|rule| batch.push("rule", &DeleteRule(rule)));
+                socket.run(&mut batch).unwrap();
+                assert_eq!(socket.rules(family).unwrap(), []);
+                own.iter().for_each(|rule| batch.push("rule", rule));
+                socket.run(&mut batch).unwrap();
+                assert_eq!(socket.rules(family).unwrap(), first);
+            }
         });
     });
 }

@@ -25,7 +25,7 @@ links:
 }
 
 /// A change in a node, and a part of the line that tells of it.
-const CHANGES: [(&str, &str, &str); 27] = [
+const CHANGES: [(&str, &str, &str); 30] = [
     ("h1", "ip -4 route flush proto static", "~ node h1: route "),
     ("h1", "ip -6 route flush proto static", "~ node h1: route "),
     ("h1", "ip -4 route flush dev eth0 proto kernel", " dev eth0, was none"),
@@ -81,6 +81,13 @@ const CHANGES: [(&str, &str, &str); 27] = [
         "tc qdisc add dev eth0 root pfifo limit 5",
         "eth0 without queueing discipline, was pfifo",
     ),
+    ("h1", "ip rule add blackhole priority 5", "no rule 5: from all blackhole"),
+    (
+        "h1",
+        "ip -6 rule add from 2001:db8::/32 iif eth0 lookup 100 priority 9",
+        "no IPv6 rule 9: from 2001:db8::/32 iif eth0 lookup 100",
+    ),
+    ("h1", "ip rule delete priority 32766", "rule 32766: from all lookup main, was none"),
 ];
 
 /// Asserts that a line is told of something, and that applying the file takes it back.
@@ -188,7 +195,7 @@ nodes:
   a:
     sysctls: {net.ipv4.tcp_rmem: 4096 131072 6291456}
     setup:
-      - [sh, -c, 'ip address add 192.0.2.9/24 dev eth0; ip link set eth0 mtu 1400; ip route add blackhole 198.51.100.0/24']
+      - [sh, -c, 'ip address add 192.0.2.9/24 dev eth0; ip link set eth0 mtu 1400; ip route add blackhole 198.51.100.0/24; ip rule add from 192.0.2.9 lookup 100']
     exec: [[sh, -c, 'echo 1 > /proc/sys/net/ipv4/conf/eth0/rp_filter']]
     run: [[sleep, '1000']]
   b: {run: [[sleep, '1000']]}
@@ -206,6 +213,7 @@ links:
     for script in [
         "ip route add 203.0.113.0/24 dev eth0 proto bird",
         "ip route add 203.0.113.128/25 dev eth0 proto dhcp",
+        "ip rule add from 203.0.113.9 lookup 100; ip rule add from 203.0.113.8 lookup 100 protocol zebra",
         "ip address add 10.77.0.9/24 dev eth0 valid_lft 600 preferred_lft 600",
         "ip address add 10.77.1.9/24 dev eth1; ip route add 10.77.2.0/24 via 10.77.1.1",
         "ip address add 10.77.3.9/32 dev eth0",
@@ -221,6 +229,13 @@ links:
     machine.apply(text, &[]).finish().code(0);
     check("mended");
     assert!(sh(&machine, "a", "ip address show dev eth0").contains("192.0.2.9/24"));
+    // A setting of the file, which no interface shows.
+    assert!(machine.status()["drift"].is_null(), "{}", machine.status()["drift"]);
+    sh(&machine, "a", "echo '4096 131072 65536' > /proc/sys/net/ipv4/tcp_rmem");
+    let drift = machine.status()["drift"].to_string();
+    assert!(drift.contains("net.ipv4.tcp_rmem 4096 131072 6291456, was 4096"), "{drift}");
+    machine.apply(text, &[]).finish().code(0);
+    assert!(machine.status()["drift"].is_null(), "{}", machine.status()["drift"]);
     machine.down();
 }
 

@@ -171,13 +171,16 @@ fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     let addresses = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
     // A kernel without them has dropped nothing there.
     let discipline = socket.dropped_by_disciplines().unwrap_or(0);
-    let routes = match sources.drift {
-        Some(_) => drift::seen::routes(&mut socket, &object())?,
-        None => vec![],
-    };
+    let mut seen = Seen { links, addresses, ..Seen::default() };
+    if sources.drift.is_some() {
+        seen.routes = drift::seen::routes(&mut socket, &object())?;
+        seen.rules = drift::seen::rules(&mut socket, &object())?;
+        // netloom's own are many files, and show in each interface.
+        let of_file = sources.state.plan.nodes[slot].sysctls_of_file();
+        seen.settings = drift::seen::settings(of_file, &object())?;
+    }
     // The socket of this query does not belong to the node.
     drop(socket);
-    let seen = Seen { links, addresses, routes, settings: vec![], neighbours: None };
     Ok(Visit { seen, sockets: diag::in_use().ok(), discipline })
 }
 

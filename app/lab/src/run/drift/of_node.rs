@@ -4,10 +4,11 @@
 //!
 //! * an address of a planned interface or of `lo` without a lifetime and without an origin that a program names;
 //! * a route of the main table with the origin `boot` or `static`, by planned interfaces alone, or that drops packets;
+//! * a rule of policy routing with such an origin, or without any, for whatever packets;
 //! * a queueing discipline, and a bridge that the interface is a port of.
 //!
 //! Where the node runs programs, an interface without planned addresses is theirs, and so are addresses for one host, such
-//! as those that VRRP moves. Interfaces that the plan does not have are the node's own.
+//! as those that VRRP moves, and rules without an origin. Interfaces that the plan does not have are the node's own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -18,8 +19,9 @@ use netloom_model::merging::KeyChange;
 use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{Interface, PlannedNode, Slot};
 use netloom_netlink::{
-    Address, AddressInfo, Batch, Change, DeleteAddress, DeleteDiscipline, DeleteRoute, Family,
-    ForwardingNeighbour, LinkInfo, Neighbour, Route, RouteInfo, RouteKind,
+    Address, AddressInfo, Batch, Change, DeleteAddress, DeleteDiscipline, DeleteRoute, DeleteRule,
+    Family, ForwardingNeighbour, KernelRule, LinkInfo, Neighbour, Route, RouteInfo, RouteKind,
+    RuleInfo,
 };
 
 use super::seen::Seen;
@@ -31,6 +33,9 @@ use crate::store::state::State;
 
 /// Origins of routes that people add (`linux/rtnetlink.h`, `RTPROT_BOOT` and `RTPROT_STATIC`).
 const BY_PEOPLE: [u8; 2] = [3, 4];
+
+/// The origin of what names none (`RTPROT_UNSPEC`).
+const UNNAMED: u8 = 0;
 
 /// The metric of a route without one, by family, and that of IPv6 prefixes.
 const METRIC_V6: u32 = 1024;
@@ -65,6 +70,8 @@ pub(in crate::run) enum Difference {
     Prefix { to: IpNet, index: u32, name: String },
     Route { route: InstalledRoute, planned: String, found: String },
     Neighbour { fixed: Neighbour, name: String, found: String },
+    AddedRule(RuleInfo),
+    LackingRule(KernelRule),
 }
 
 impl Difference {
@@ -108,6 +115,11 @@ impl Difference {
                 let (address, mac) = (fixed.address, mac_text(fixed.mac));
                 ("neighbours", format!("{name} neighbour {address} is {mac} for good, was {found}"))
             }
+            Difference::AddedRule(rule) => {
+                let family = if rule.is_ipv6() { "IPv6 " } else { "" };
+                ("routes", format!("no {family}rule {}", rule.words))
+            }
+            Difference::LackingRule(rule) => ("routes", format!("{}, was none", rule.words())),
         };
         KeyChange { key: key.to_owned(), words }
     }
@@ -149,6 +161,8 @@ impl Difference {
             }
             Difference::Route { route, .. } => route.push(batch, &object(), true),
             Difference::Neighbour { fixed, .. } => batch.push(object(), fixed),
+            Difference::AddedRule(rule) => batch.push_tolerant(object(), &DeleteRule(rule)),
+            Difference::LackingRule(rule) => batch.push_tolerant(object(), rule),
         }
     }
 }
@@ -204,6 +218,7 @@ pub(in crate::run) fn compare(state: &State, slot: Slot, seen: &Seen) -> Compare
     of_addresses(&mut all, node, seen, &present);
     of_routes(&mut all, state, slot, seen, &present);
     of_neighbours(&mut all, state, slot, seen, &present);
+    of_rules(&mut all, node, &seen.rules);
     compared.differences = all;
     compared
 }
@@ -447,6 +462,22 @@ fn of_neighbours(
             all.push(Difference::Neighbour { fixed, name: own.name.clone(), found });
         }
     }
+}
+
+/// Rules that people added, and the kernel's own that are gone; a kernel without policy routing has none.
+fn of_rules(all: &mut Vec<Difference>, node: &PlannedNode, rules: &[RuleInfo]) {
+    for own in KernelRule::ALL {
+        let mut of_family = rules.iter().filter(|rule| rule.is_ipv6() == own.is_ipv6()).peekable();
+        if of_family.peek().is_some() && !of_family.any(|rule| own.is(rule)) {
+            all.push(Difference::LackingRule(own));
+        }
+    }
+    // `ip rule` gives no origin, and few programs do.
+    let by_people = |origin: u8| BY_PEOPLE.contains(&origin) || (origin == UNNAMED && !runs(node));
+    let is_added = |rule: &&RuleInfo| {
+        by_people(rule.origin) && !KernelRule::ALL.iter().any(|own| own.is(rule))
+    };
+    all.extend(rules.iter().filter(is_added).cloned().map(Difference::AddedRule));
 }
 
 /// Whether it is the route of a planned prefix, of whatever origin.

@@ -1,7 +1,9 @@
 //! Reads what the kernel has in the network namespace of the calling thread.
 
 use netloom_model::plan::PlannedNode;
-use netloom_netlink::{AddressInfo, Family, ForwardingNeighbour, LinkInfo, RouteInfo, Socket};
+use netloom_netlink::{
+    AddressInfo, Family, ForwardingNeighbour, LinkInfo, RouteInfo, RuleInfo, Socket,
+};
 use netloom_sys::sysctl::NetworkSettings;
 
 use crate::{Error, Result};
@@ -12,6 +14,7 @@ pub(crate) struct Seen {
     pub(crate) links: Vec<LinkInfo>,
     pub(crate) addresses: Vec<AddressInfo>,
     pub(crate) routes: Vec<RouteInfo>,
+    pub(crate) rules: Vec<RuleInfo>,
     /// The sysctls of the plan that the kernel has, by path; none where they were not read.
     pub(crate) settings: Vec<(String, String)>,
     /// Where they were read.
@@ -24,8 +27,10 @@ pub(in crate::run) fn node(planned: &PlannedNode, fixes: bool, object: &str) -> 
     let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
     let addresses = socket.addresses().map_err(Error::of(object, "read its addresses"))?;
     let routes = routes(&mut socket, object)?;
+    let rules = rules(&mut socket, object)?;
     let neighbours = fixes.then(|| neighbours(&mut socket, object)).transpose()?;
-    Ok(Seen { links, addresses, routes, settings: settings(planned, object)?, neighbours })
+    let settings = settings(&planned.sysctls, object)?;
+    Ok(Seen { links, addresses, routes, rules, settings, neighbours })
 }
 
 fn neighbours(socket: &mut Socket, object: &str) -> Result<Vec<ForwardingNeighbour>> {
@@ -46,10 +51,26 @@ pub(crate) fn routes(socket: &mut Socket, object: &str) -> Result<Vec<RouteInfo>
     Ok(routes)
 }
 
-fn settings(planned: &PlannedNode, object: &str) -> Result<Vec<(String, String)>> {
-    let files = NetworkSettings::open().map_err(Error::at(object, "open its settings"))?;
+/// The rules of both families.
+pub(crate) fn rules(socket: &mut Socket, object: &str) -> Result<Vec<RuleInfo>> {
+    let mut rules = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        rules.extend(socket.rules(family).map_err(Error::of(object, "read its rules"))?);
+    }
+    Ok(rules)
+}
+
+/// The current values of planned sysctls.
+pub(crate) fn settings(
+    planned: &[(String, String)],
+    object: &str,
+) -> Result<Vec<(String, String)>> {
     let mut settings: Vec<(String, String)> = Vec::new();
-    for (path, _) in &planned.sysctls {
+    if planned.is_empty() {
+        return Ok(settings);
+    }
+    let files = NetworkSettings::open().map_err(Error::at(object, "open its settings"))?;
+    for (path, _) in planned {
         let path = path.strip_prefix('-').unwrap_or(path);
         if settings.iter().all(|(known, _)| known != path) {
             settings.extend(files.get(path).map(|value| (path.to_owned(), value)));
