@@ -69,17 +69,17 @@ fn listen_at(node: &str, port: &Port) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Serves the ports of the node whose network namespace is `space`, until SIGTERM or until the lab's folder is gone.
+/// Serves the ports of the node whose network namespace is `space`, until SIGTERM or until the lab's folder is gone. `sockets`:
+/// those of [`listen`] for the same ports.
 ///
 /// It gives all rights up: call it in a single-threaded process that does nothing else.
 ///
 /// # Errors
-/// A port cannot be had, or the system refuses something.
-pub fn serve(spec: &Spec, space: OwnedFd) -> Result<()> {
+/// The system refuses something.
+pub fn serve(spec: &Spec, sockets: Vec<OwnedFd>, space: OwnedFd) -> Result<()> {
     process::set_name(crate::NAME);
     let signals =
         process::catch(&[Signal::TERM.as_raw()]).map_err(Failure::of("ports", "catch signals"))?;
-    let sockets = listen(spec)?;
     // Sockets stay where they were made; those that are made from now on are the node's.
     namespace::enter_network(&space).map_err(Failure::of("ports", "enter the node's network"))?;
     // The namespace is to end with the node.

@@ -36,7 +36,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("protect", "nodes/d/protect", "frames"),
     ("switch-kind", "switches/s3/kind", "is not one of ['kernel', 'shm', 'openflow']"),
     ("several-errors-at-once", "routing", "is not one of ['auto', 'none']"),
-    ("run", "nodes/text/run", "not of type 'array'"),
+    ("run", "nodes/restart/run/1", "'command' is a required property"),
     ("words-of-containerlab", "", "mgmt"),
     ("wrong-shapes", "switches", "not of type 'object'"),
 ];

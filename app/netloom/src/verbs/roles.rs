@@ -214,9 +214,12 @@ pub(crate) fn ports(starter: i32, lock: &Path, spec: &str) -> Result<i32> {
     take_role(starter, Role::Publish)?;
     let spec: netloom_publish::Spec = serde_json::from_str(spec).context("what it is told")?;
     let space = take_stdin().context("the node's network namespace")?;
+    // It is found by its lock, and `up` and `apply` then say that ports lead into the node.
+    let sockets = netloom_publish::listen(&spec)?;
     let lock = Lock::take(lock)?;
-    detach(&[space.as_fd(), lock.as_fd()])?;
-    netloom_publish::serve(&spec, space)?;
+    let kept = sockets.iter().map(AsFd::as_fd).chain([space.as_fd(), lock.as_fd()]);
+    detach(&kept.collect::<Vec<_>>())?;
+    netloom_publish::serve(&spec, sockets, space)?;
     drop(lock);
     Ok(0)
 }
