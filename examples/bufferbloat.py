@@ -55,8 +55,8 @@ def measure(queue, seconds):
         packets = [json.loads(line) for line in fates]
     if "error" in done:
         sys.exit(f"iperf3: {done['error']}")
-    first = packets[0]["time_ns"]
-    waits = [((p["time_ns"] - first) / 1e9, p["delay_ns"] and p["delay_ns"] / 1e6) for p in packets]
+    first = int(packets[0]["time_ns"])
+    waits = [((int(p["time_ns"]) - first) / 1e9, p["delay_ns"] and p["delay_ns"] / 1e6) for p in packets]
     return done["end"]["sum_received"]["bits_per_second"], times, waits
 
 

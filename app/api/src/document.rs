@@ -14,8 +14,8 @@ use utoipa::OpenApi;
                        for a plan twice the size of the lab's, from 16 to 256 MiB); large ones share a \
                        memory, and are answered 503 while others use it. A parameter that is not \
                        described is refused, and so is a key that is there twice. \
-                       Numbers may be above 2^53, which some readers of JSON round. A name in \
-                       a path has all but letters, digits and `-._~` as `%XX`. What is under `/pnpm/` \
+                       Whole numbers of answers are at most 2^53 - 1, where counters stop; what passes that \
+                       is text. A name in a path has all but letters, digits and `-._~` as `%XX`. What is under `/pnpm/` \
                        is served by `netloom serve`, too, over TCP, with `Authorization: Bearer TOKEN`; \
                        there every path may have or lack the `/` at its end.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
@@ -45,12 +45,24 @@ pub(crate) fn text(document: &utoipa::openapi::OpenApi) -> String {
     serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
 }
 
-/// What utoipa writes otherwise: lists of fixed length by `items: false`, which generators do not read; keys of maps as numbers;
+/// What utoipa writes otherwise: names as in files; lists of fixed length by `items: false`, which generators do not read; keys of maps as numbers;
 /// unsigned numbers as signed ones; and problems as JSON of no special type.
 fn finish(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.values_mut().for_each(finish);
+            if let Some(Value::Object(of)) = fields.get_mut("properties") {
+                let named = std::mem::take(of).into_iter();
+                *of = named.map(|(name, field)| (name.replace('-', "_"), field)).collect();
+            }
+            for list in ["required", "enum"] {
+                let words = fields.get_mut(list).and_then(Value::as_array_mut);
+                for word in words.into_iter().flatten() {
+                    if let Value::String(word) = word {
+                        *word = word.replace('-', "_");
+                    }
+                }
+            }
             if fields.get("items") == Some(&Value::Bool(false)) {
                 bound(fields);
             }

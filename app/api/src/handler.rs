@@ -45,7 +45,7 @@ pub(crate) struct Encoded<T> {
 impl<T: Serialize> Encoded<T> {
     pub(crate) fn of(value: &T) -> Result<Encoded<T>, Rejection> {
         // Plain data has no key that JSON lacks.
-        let bytes = serde_json::to_vec(value).map_err(|_| Rejection::panicked())?;
+        let bytes = netloom_form::to_vec(value).map_err(|_| Rejection::panicked())?;
         Ok(Encoded { bytes: bytes.into(), made: None, of: PhantomData })
     }
 

@@ -266,7 +266,7 @@ fn send_entry(socket: &OwnedFd, entry: &Entry) -> netloom_sys::Result<usize> {
 }
 
 fn send_refusal(socket: &OwnedFd, failure: Rejection) -> netloom_sys::Result<usize> {
-    let reply = Reply::Refused { status: failure.status, error: failure.problem.error };
+    let reply = Reply::Refused { status: failure.status, error: failure.problem.detail };
     scm::send(socket, &encode(&reply), &[])
 }
 

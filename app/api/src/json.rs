@@ -422,10 +422,13 @@ mod tests {
             let path = format!("{examples}/{name}.yaml");
             let lab = netloom_model::parse(&path, &std::fs::read(&path).unwrap(), name).unwrap();
             let plan = netloom_model::plan::plan(&lab).unwrap();
-            let whole = serde_json::json!({"plan": plan});
+            let whole = serde_json::json!({"plan": netloom_form::to_value(&plan).unwrap()});
             let mut found = vec![];
             objects(&whole, "", &mut found);
-            assert!(read::<netloom_lab::view::Apply>(whole.to_string().as_bytes()).is_ok());
+            for form in [&whole, &serde_json::json!({"plan": plan})] {
+                let again: netloom_lab::view::Apply = read(form.to_string().as_bytes()).unwrap();
+                assert_eq!(again.plan.as_ref(), Some(&plan), "{name}");
+            }
             for at in found {
                 let mut changed = whole.clone();
                 let object = changed.pointer_mut(&at).and_then(|found| found.as_object_mut());

@@ -25,9 +25,6 @@ pub(crate) struct Problem {
     pub(crate) code: String,
     /// The operation, its object, and why it failed.
     pub(crate) detail: String,
-    /// The same as `detail`, for clients of earlier versions.
-    #[schema(deprecated)]
-    pub(crate) error: String,
     /// The object, if it is a single one.
     pub(crate) object: Option<Subject>,
     /// The errors in a body whose fields are checked one by one, at most 1000.
@@ -63,8 +60,7 @@ pub(crate) struct Rejection {
 
 impl Rejection {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Rejection {
-        let error = error.into();
-        let problem = Problem { detail: error.clone(), error, ..Problem::default() };
+        let problem = Problem { detail: error.into(), ..Problem::default() };
         Rejection { status: status.as_u16(), problem: Box::new(problem) }.with_status(status)
     }
 
@@ -230,7 +226,7 @@ impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let kind = [(header::CONTENT_TYPE, PROBLEM)];
-        (status, kind, serde_json::to_vec(&self.problem).unwrap_or_default()).into_response()
+        (status, kind, netloom_form::to_vec(&self.problem).unwrap_or_default()).into_response()
     }
 }
 
@@ -247,7 +243,7 @@ mod tests {
     fn errors_of_a_body_are_counted_and_not_all_listed() {
         let one = |n: usize| Wrong { path: format!("k{n}"), message: "is not a field".into() };
         let failure = Rejection::wrong("configuration", (0..5000).map(one).collect());
-        assert_eq!(failure.problem.error, "configuration: k0: is not a field; 4999 more");
+        assert_eq!(failure.problem.detail, "configuration: k0: is not a field; 4999 more");
         assert_eq!(failure.problem.problems.len(), 1000);
     }
 
@@ -289,7 +285,7 @@ mod tests {
             assert_eq!(failure.status, status, "{words}");
             let found = failure.problem.object.as_ref();
             assert_eq!(found.map(|o| (o.kind.as_str(), o.name.as_str())), object, "{words}");
-            assert_eq!((&failure.problem.detail, &failure.problem.error), (&words, &words));
+            assert_eq!(failure.problem.detail, words);
             assert_eq!(failure.problem.status, status);
             let code = &failure.problem.code;
             assert!(!code.is_empty() && code.bytes().all(|b| b == b'_' || b.is_ascii_lowercase()));

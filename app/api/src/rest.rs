@@ -43,7 +43,7 @@ use crate::socket::{BACKLOG, peer_is_trusted};
 use crate::{Result, routes};
 
 /// The revision of the API: clients of another one are told so where they are not understood. 1 had no header.
-pub(crate) const REVISION: u32 = 2;
+pub(crate) const REVISION: u32 = 3;
 
 /// The header that says it, in each answer.
 pub(crate) const REVISION_HEADER: &str = "netloom-api";

@@ -37,12 +37,12 @@ impl Facts {
 
     /// Unix time in nanoseconds of the reading.
     pub(crate) fn read_ns(&self) -> Result<u64> {
-        self.0["read_ns"].as_u64().context("status has no `read_ns`")
+        count(&self.0["read_ns"]).context("status has no `read_ns`")
     }
 
     /// A counter of a node; `None` if the machine does not provide it.
     pub(crate) fn counter(&self, node: &str, name: &str) -> Result<Option<u64>> {
-        Ok(self.node(node)?[name].as_u64())
+        Ok(count(&self.node(node)?[name]))
     }
 
     /// A node's interface on a link.
@@ -123,6 +123,11 @@ impl Ledger {
     }
 }
 
+/// A number, or its digits as text where it may pass 2^53.
+fn count(told: &Value) -> Option<u64> {
+    told.as_u64().or_else(|| told.as_str()?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -136,8 +141,8 @@ mod tests {
         let direction = json!({"offered_packets": 9, "sent_packets": 5, "held_packets": 1,
             "lost": {"loss": 2, "queue": 1}});
         Facts(json!({
-            "read_ns": 7,
-            "nodes": [{"name": "a", "cpu_ns": 3, "cpu_receive_ns": null, "interfaces": [eth0]}],
+            "read_ns": "7",
+            "nodes": [{"name": "a", "cpu_ns": "3", "cpu_receive_ns": null, "interfaces": [eth0]}],
             "links": [{"name": "a--b", "wire": {"directions": [direction, null]}}],
         }))
     }

@@ -73,10 +73,12 @@ pub struct LabStatus {
     /// Unix time in seconds when it came up.
     pub since: u64,
     /// Unix time in nanoseconds when the counters below were read.
+    #[serde(with = "netloom_form::exact")]
+    #[schema(value_type = netloom_form::schema::Exact)]
     pub read_ns: u64,
     /// Packets that the kernel dropped for all labs and the machine together, since the machine started: those that waited for
-    /// a neighbour's address (`neighbour-queue`), and those whose neighbour found no room in the table
-    /// (`neighbour-table`). Nothing tells whose they were.
+    /// a neighbour's address (`neighbour_queue`), and those whose neighbour found no room in the table
+    /// (`neighbour_table`). Nothing tells whose they were.
     #[serde(default)]
     pub machine_drops: Vec<DropView>,
     /// It belongs to an ordinary user, in a user namespace.
@@ -137,12 +139,20 @@ pub struct NodeStatus {
     /// How many nodes live in it, at any depth, and how many may; `null`: it cannot have any.
     pub children: Option<ChildrenView>,
     /// CPU time in nanoseconds: of all its processes, and of receiving where that is charged to it.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
     pub cpu_ns: Option<u64>,
     /// The part of it that its processes spent themselves; with `cpu_system_ns` and `cpu_receive_ns` it is all of it.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
     pub cpu_user_ns: Option<u64>,
     /// The part that the kernel spent for them.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
     pub cpu_system_ns: Option<u64>,
     /// The part that kernel threads spent on receiving datagrams for it, not TCP; `null` where that is not charged.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
     pub cpu_receive_ns: Option<u64>,
     /// Mean number of runnable and waiting processes over the last minute, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
@@ -241,11 +251,12 @@ pub struct SenderView {
 /// Frames lost, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DropView {
-    /// `protect`; at its interfaces `queue` (its receive queue was full), `rx`, `tx`; `own-interfaces` (those
+    /// `protect`; at its interfaces `queue` (its receive queue was full), `rx`, `tx`; `own_interfaces` (those
     /// that the lab did not make: taps of a guest, tunnels); `discipline` (of its own, set with
-    /// tc); and those of its network stack: `socket-buffer`, `socket-memory`, `send-buffer`, `listen-queue`,
-    /// `tcp-backlog`, `checksum`, `closed-port`, `bad-header`, `bad-address`, `reverse-path`, `no-route`,
-    /// `unknown-protocol`, `discarded`, `reassembly`, `too-long`, `conntrack`.
+    /// tc); and those of its network stack: `socket_buffer`, `socket_memory`, `send_buffer`, `listen_queue`,
+    /// `tcp_backlog`, `checksum`, `closed_port`, `bad_header`, `bad_address`, `reverse_path`, `no_route`,
+    /// `unknown_protocol`, `discarded`, `reassembly`, `too_long`, `conntrack`.
+    #[serde(with = "netloom_form::words")]
     pub cause: String,
     /// Frames.
     pub packets: u64,
@@ -257,8 +268,9 @@ pub struct LossView {
     /// The end that sent, as in the link's `ends`.
     pub from: String,
     /// `interface`: between two interfaces, since a queue was full, the frame too long or the other end down;
-    /// `wire: CAUSE`; `switch: CAUSE`: at the link's port of a shared-memory switch, both directions together; `way-out`: the program that passes
+    /// `wire: CAUSE`; `switch: CAUSE`: at the link's port of a shared-memory switch, both directions together; `way_out`: the program that passes
     /// what leaves an ordinary user's lab did not read it, told at the lab's first such link for all.
+    #[serde(with = "netloom_form::words")]
     pub cause: String,
     /// Frames.
     pub packets: u64,
@@ -363,7 +375,8 @@ pub struct OpenflowStatus {
     pub running: bool,
     /// Its datapath id: 16 hexadecimal digits.
     pub datapath: String,
-    /// What moves its frames: `packet-sockets`, `tcx`, `clsact`.
+    /// What moves its frames: `packet_sockets`, `tcx`, `clsact`.
+    #[serde(default, with = "netloom_form::words")]
     pub plane: Option<String>,
     /// Why a faster one is not used.
     pub slower: Option<String>,

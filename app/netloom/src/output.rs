@@ -40,9 +40,9 @@ macro_rules! tell {
     ($($text:tt)*) => { $crate::output::to_stderr(format_args!($($text)*)) };
 }
 
-/// Writes a value as pretty JSON.
+/// Writes a value as pretty JSON, in the form of the API.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+    print(&format!("{}\n", netloom_form::to_string_pretty(value)?))
 }
 
 /// A table without borders.

@@ -13,8 +13,6 @@ pub mod ledger;
 mod loss;
 mod pace;
 mod random;
-#[cfg(feature = "schema")]
-pub mod schema;
 pub mod spec;
 
 pub use check::LEAST_RATE;

@@ -26,8 +26,8 @@ impl Share {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedImpairments))]
 pub struct Impairments {
     /// How long every packet is held, after its transmission at `rate`.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(required = true, value_type = crate::schema::Duration))]
+    #[serde(default, with = "netloom_form::duration")]
+    #[cfg_attr(feature = "schema", schema(required = true, value_type = netloom_form::schema::Duration))]
     pub delay: Duration,
     /// A random part of the delay.
     pub jitter: Option<Jitter>,
@@ -57,6 +57,8 @@ pub struct Impairments {
     /// Frames whose network packet is longer are lost (as on a path with a smaller MTU).
     pub mtu: Option<u32>,
     /// Seed of all random numbers; from the link's name by default.
+    #[serde(default, with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<netloom_form::schema::Exact>))]
     pub seed: Option<u64>,
 }
 
@@ -67,7 +69,8 @@ pub struct Impairments {
 pub struct Jitter {
     /// Normal: the standard deviation. Uniform: the delay is up to this much shorter or longer.
     /// Pareto: the mean of the addition. A delay below zero counts as zero.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Duration))]
+    #[serde(with = "netloom_form::duration")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Duration))]
     pub spread: Duration,
     /// Its distribution.
     #[serde(default)]
@@ -170,7 +173,8 @@ pub enum Queue {
     /// This many packets.
     Packets(u32),
     /// As much as is transmitted within this time.
-    #[cfg_attr(feature = "schema", schema(value_type = crate::schema::Duration))]
+    #[serde(with = "netloom_form::duration")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Duration))]
     Time(Duration),
 }
 

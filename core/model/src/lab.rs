@@ -365,7 +365,8 @@ pub struct Ready {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub agent: bool,
     /// The time limit. Default 30 s.
-    #[cfg_attr(feature = "schema", schema(value_type = netloom_impair::schema::Duration))]
+    #[serde(with = "netloom_form::duration")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Duration))]
     pub timeout: Duration,
 }
 

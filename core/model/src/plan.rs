@@ -170,6 +170,8 @@ pub struct Interface {
     #[cfg_attr(feature = "schema", schema(value_type = Option<usize>))]
     pub link: LinkSlot,
     /// Its MAC: locally administered, from lab, node and interface name.
+    #[serde(with = "netloom_form::mac")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Mac))]
     pub mac: [u8; 6],
     /// MTU in bytes.
     pub mtu: u32,
@@ -246,6 +248,8 @@ pub struct PlannedSwitch {
     /// The bridge's name in the core namespace: the switch's name if it fits, at most 15 bytes.
     pub bridge: String,
     /// Its locally administered MAC.
+    #[serde(with = "netloom_form::mac")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Mac))]
     pub mac: [u8; 6],
     /// MTU in bytes.
     pub mtu: u32,
@@ -295,6 +299,8 @@ pub enum PlannedEnd {
         /// The port's interface name in the core namespace: unique there, at most 15 bytes.
         name: String,
         /// Its locally administered MAC.
+        #[serde(with = "netloom_form::mac")]
+        #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Mac))]
         mac: [u8; 6],
         /// Its number on a switch whose ports have numbers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -319,6 +325,8 @@ pub enum PlannedEnd {
         /// Its name in the core namespace: unique there, at most 15 bytes.
         name: String,
         /// Its locally administered MAC.
+        #[serde(with = "netloom_form::mac")]
+        #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Mac))]
         mac: [u8; 6],
     },
 }

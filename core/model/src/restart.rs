@@ -11,6 +11,7 @@ pub enum Restart {
     #[default]
     Never,
     /// Restart it when its exit status was not 0.
+    #[serde(alias = "on_failure")]
     OnFailure,
     /// Always restart it.
     Always,

@@ -95,6 +95,7 @@ pub struct SliceQuota {
     pub memory: Option<u64>,
     /// Packets to its controllers a second.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "packet_ins")]
     pub packet_ins: Option<u32>,
     /// Messages of its controllers a second.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,6 +105,7 @@ pub struct SliceQuota {
     pub rate: Option<u64>,
     /// Thousandths of a CPU for its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "cpu_milli")]
     pub cpu_milli: Option<u32>,
 }
 
@@ -185,7 +187,8 @@ pub enum Vlans {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedSpaceEnd))]
 pub struct SpaceEnd {
     /// Its MAC addresses.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "netloom_form::macs")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<netloom_form::schema::Mac>))]
     pub macs: Vec<[u8; 6]>,
     /// The prefixes that its address is in.
     #[serde(skip_serializing_if = "Vec::is_empty")]

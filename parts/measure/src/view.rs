@@ -51,8 +51,12 @@ pub struct ClockView {
     /// TAI minus Unix time in seconds; 0 if nothing has set it.
     pub tai_offset_s: i64,
     /// Offset to add to a time for Unix time; for the monotonic clock, as of now.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub to_unix_ns: i64,
     /// Time of the last clock step since the session was prepared.
+    #[serde(default, with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<netloom_form::schema::Exact>))]
     pub stepped_at: Option<u64>,
 }
 
@@ -61,6 +65,8 @@ pub struct ClockView {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Schedule))]
 pub struct ScheduleView {
     /// When block 0 begins.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub start: u64,
     /// The length of a block.
     pub period: u64,
@@ -115,8 +121,12 @@ pub struct Block {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub colour: Colour,
     /// When it began.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub begin: u64,
     /// Time that sums are relative to.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub origin: u64,
     /// Whether the block is complete.
     pub complete: bool,
@@ -149,10 +159,16 @@ pub struct Times {
     pub sum: u128,
     /// Mean of their times (ATS), rounded down to a nanosecond. Absent if the program keeps no times of these
     /// packets.
+    #[serde(default, with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<netloom_form::schema::Exact>))]
     pub mean: Option<u64>,
     /// The earliest.
+    #[serde(default, with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<netloom_form::schema::Exact>))]
     pub first: Option<u64>,
     /// The latest.
+    #[serde(default, with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<netloom_form::schema::Exact>))]
     pub last: Option<u64>,
 }
 
@@ -177,6 +193,8 @@ pub struct SampledView {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = SampledPacket))]
 pub struct SampleView {
     /// When it was seen.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub time: u64,
     /// The hash that selected it.
     pub hash: u32,

@@ -23,6 +23,8 @@ pub const LINE_LIMIT: usize = 8 << 10;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Record {
     /// Unix time in nanoseconds.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub time_ns: u64,
     /// Number of the program in the node's `run:`; the commands of `setup:` are numbered after those.
     pub program: usize,

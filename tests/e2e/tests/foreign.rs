@@ -416,7 +416,7 @@ fn strict_imports_refuse_losses_and_programs_get_json() {
     let items = report["items"].as_array().unwrap();
     let count =
         |verdict: &str| items.iter().filter(|item| item["verdict"] == verdict).count() as u64;
-    for (key, verdict) in [("carried", "carried"), ("changed", "changed"), ("left_out", "left-out")]
+    for (key, verdict) in [("carried", "carried"), ("changed", "changed"), ("left_out", "left_out")]
     {
         assert_eq!(report[key].as_u64(), Some(count(verdict)), "{key}");
     }

@@ -135,7 +135,7 @@ fn what_a_full_receive_queue_loses_at_a_switch_is_told() {
     machine.up(&format!(
         "name: full\npool: {{ipv6: none}}\n{SILENT}{NODES}switches: {{s: {{}}}}\nlinks: [[a, s], [b, s]]\n"
     ));
-    let lost = |view: &Value| loss(view, "queue") + loss(view, "socket-buffer");
+    let lost = |view: &Value| loss(view, "queue") + loss(view, "socket_buffer");
     let Flooded { read, view } = flood(&machine, "reads", true, lost);
     let queue = loss(&view, "queue");
     assert!(queue > 0, "{read} were read: {view}");
@@ -158,7 +158,7 @@ fn what_a_full_receive_queue_loses_at_a_neighbour_is_told() {
     let machine = machine!();
     machine.up(&format!("name: full\npool: {{ipv6: none}}\n{SILENT}{NODES}links: [[a, b]]\n"));
     let at_sender = || of_interface(&machine.node("a"), "tx_lost");
-    let lost = |view: &Value| at_sender() + loss(view, "socket-buffer");
+    let lost = |view: &Value| at_sender() + loss(view, "socket_buffer");
     flood(&machine, "reads", true, lost);
     let queue = at_sender();
     assert!(queue > 0);
@@ -173,7 +173,7 @@ fn what_a_full_receive_queue_loses_behind_a_wire_is_told() {
     // The wire is in the other direction.
     let links = "links: [{ends: [a, b], b: {delay: 1us}}]\n";
     machine.up(&format!("name: full\npool: {{ipv6: none}}\n{SILENT}{NODES}{links}"));
-    let lost = |view: &Value| loss(view, "queue") + loss(view, "socket-buffer");
+    let lost = |view: &Value| loss(view, "queue") + loss(view, "socket_buffer");
     let Flooded { read, view } = flood(&machine, "reads", true, lost);
     let queue = loss(&view, "queue");
     assert!(queue > 0, "{read} were read: {view}");
@@ -188,9 +188,9 @@ fn what_no_program_reads_is_told() {
     machine.up(&format!(
         "name: deaf\npool: {{ipv6: none}}\n{SILENT}nodes: {{a: *silent, b: *silent}}\nswitches: {{s: {{}}}}\nlinks: [[a, s], [b, s]]\n",
     ));
-    let lost = |view: &Value| loss(view, "socket-buffer") + of_interface(view, "rx_lost");
+    let lost = |view: &Value| loss(view, "socket_buffer") + of_interface(view, "rx_lost");
     let Flooded { view, .. } = flood(&machine, "deaf", false, lost);
-    let unread = loss(&view, "socket-buffer");
+    let unread = loss(&view, "socket_buffer");
     assert!(unread > 0, "{view}");
     let shown = machine.ok("status").text();
     assert!(shown.contains(&format!("b dropped: {unread} (socket-buffer)")), "{shown}");
@@ -218,9 +218,10 @@ fn parts_of_cpu_time_are_the_whole() {
     let work = "import time\nwhile time.process_time() < 0.3: sum(range(1000))";
     machine.python("a", work, &[]).ok();
     let view = machine.node("a");
-    if let Some(all) = view["cpu_ns"].as_u64() {
+    let ns = |key: &str| view[key].as_str().and_then(|text| text.parse::<u64>().ok());
+    if let Some(all) = ns("cpu_ns") {
         let parts = ["cpu_user_ns", "cpu_system_ns", "cpu_receive_ns"];
-        let sum: u64 = parts.iter().filter_map(|part| view[*part].as_u64()).sum();
+        let sum: u64 = parts.iter().filter_map(|part| ns(part)).sum();
         assert_eq!(sum, all, "{view}");
         assert!(all >= 300_000_000, "{view}");
     }

@@ -105,7 +105,7 @@ fn nodes_that_live_in_each_other_are_refused_and_the_lab_goes_on() {
         }
         let (status, told, took) = dry_run(&machine, &plan);
         assert!(status == 400 && took < AT_ONCE, "{parents:?}: {status} after {took:?}: {told}");
-        let told = told["error"].as_str().unwrap_or_default();
+        let told = told["detail"].as_str().unwrap_or_default();
         assert!(told.contains("the one that it lives in"), "{parents:?}: {told}");
     }
     machine.ok("status");
@@ -280,7 +280,7 @@ fn no_plan_shows_the_folder_of_labs_to_a_node() {
         plan["nodes"][node][key] = value;
         let body = json!({"plan": plan}).to_string();
         let (status, answer, _) = ask(&machine, "POST /v1/lab/apply", &body);
-        let reason = answer["error"].as_str().unwrap_or_default();
+        let reason = answer["detail"].as_str().unwrap_or_default();
         assert!(
             status == 400 && reason.contains("would see the folder of labs"),
             "{told}: {status}: {reason}"

@@ -408,7 +408,8 @@ fn receiving_counts_as_the_receivers_own_work() {
     machine.up(&LAB.replace("protect: {packets: 2000/s}", "charge-receive: true"));
     let read = |view: &Value| {
         ["cpu_ns", "cpu_receive_ns"]
-            .map(|key| view[key].as_u64().unwrap_or_else(|| panic!("{view}")))
+            .map(|key| view[key].as_str().and_then(|text| text.parse::<u64>().ok()))
+            .map(|ns| ns.unwrap_or_else(|| panic!("{view}")))
     };
     let of_flooder = machine.node("flooder");
     assert!(of_flooder["cpu_receive_ns"].is_null(), "{of_flooder}");

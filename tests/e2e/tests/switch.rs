@@ -226,7 +226,7 @@ links:
     wait_until("the frame is dropped as spoofed", SOON, || {
         let shown = show(&machine);
         let ports = shown["ports"].as_array().expect("ports").iter();
-        let dropped = |p: &Value| p["counters"]["dropped-spoofed"].as_u64().unwrap_or(0);
+        let dropped = |p: &Value| p["counters"]["dropped_spoofed"].as_u64().unwrap_or(0);
         (ports.map(dropped).sum::<u64>() > 0).then_some(())
     });
     machine.ok("switch vlan s c:eth0 access 10");
@@ -294,7 +294,7 @@ fn what_the_api_refuses_to_ask_a_switch_leaves_it_as_it_is() {
     };
     for (request, status, says) in [
         (r#""stop""#, "400", "ends with its lab"),
-        (r#"{"delete-mirror": {"mirror": 9}}"#, "409", "mirror 9"),
+        (r#"{"delete_mirror": {"mirror": 9}}"#, "409", "mirror 9"),
         (r#""format""#, "400", "format"),
     ] {
         let told = ask(request);

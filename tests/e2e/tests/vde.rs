@@ -56,7 +56,7 @@ fn sent(machine: &Machine, name: &str) -> Option<u64> {
         port["name"].as_str().is_some_and(|found| found.starts_with(name))
     };
     let port = ports.iter().filter(here).find(named)?;
-    port["counters"]["sent-frames"].as_u64()
+    port["counters"]["sent_frames"].as_u64()
 }
 
 /// The process that offers the switch, as its console tells.

@@ -335,7 +335,7 @@ fn two_controllers_share_an_open_vswitch_by_tls_and_lose_nothing_with_the_slicer
     let before = shown(&scratch, &policy);
     for slice in [0, 1] {
         let slice = &before["slices"][slice]["switches"][0];
-        assert!(slice["packet-ins"].as_u64() > Some(0) && slice["refused"] == 0, "{slice}");
+        assert!(slice["packet_ins"].as_u64() > Some(0) && slice["refused"] == 0, "{slice}");
         assert!(slice["rules"].as_u64() > Some(1), "{slice}");
     }
     none_lost(&scratch, || {

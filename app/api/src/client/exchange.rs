@@ -74,7 +74,8 @@ impl Write for Asking {
     }
 
     fn body<T: Serialize>(&mut self, _: &str, value: &T) {
-        // Serialising plain data to memory cannot fail; the server refuses an empty body.
+        // As in files: processes of all revisions read that. Serialising plain data to memory cannot fail; the server refuses
+        // an empty body.
         self.body = serde_json::to_vec(value).unwrap_or_default().into();
     }
 }
@@ -95,9 +96,12 @@ fn other_version(revision: Option<u32>) -> String {
     )
 }
 
-/// What a client takes from a problem. Processes of earlier versions have no code.
+/// What a client takes from a problem. Processes of revision 1 have only `error`.
 #[derive(Deserialize)]
 struct Told {
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
     error: String,
     #[serde(default)]
     code: String,
@@ -123,15 +127,16 @@ impl Client {
             let found = serde_json::from_slice(&body);
             return found.map_err(|e| self.answer(call, e.to_string() + &other_version(revision)));
         }
-        let Ok(mut problem) = serde_json::from_slice::<Told>(&body) else {
+        let Ok(problem) = serde_json::from_slice::<Told>(&body) else {
             let what = format!("HTTP status {status}");
             return Err(self.answer(call, what + &other_version(revision)));
         };
+        let mut error = problem.detail.unwrap_or(problem.error);
         let unknown = ["no_such_route", "invalid_parameter", "invalid_body", ""];
-        if unknown.contains(&problem.code.as_str()) && misses(&problem.error) {
-            problem.error += &other_version(revision);
+        if unknown.contains(&problem.code.as_str()) && misses(&error) {
+            error += &other_version(revision);
         }
-        Err(Error::Refused { status: status.as_u16(), error: problem.error })
+        Err(Error::Refused { status: status.as_u16(), error })
     }
 
     pub(super) fn request(&self, call: &Call) -> Result<Answer> {

@@ -33,6 +33,8 @@ pub(super) struct SessionStatus {
     /// Total number of its blocks.
     blocks: u64,
     /// Begin of block 0, in nanoseconds of the session's clock; `null` before the start.
+    #[serde(with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
     start: Option<u64>,
     /// The ids of its filters.
     flows: Vec<u32>,

@@ -425,7 +425,7 @@ pub(crate) fn fate(sequence: u64, end: usize, fate: &str) -> FateView {
 pub(crate) fn status() -> LabStatus {
     let limits = json!({"cpu_milli": 500, "memory": 1 << 28, "weight": 50, "processes": null,
         "sockets": 9});
-    let traffic = json!({"rx_bytes": u64::MAX, "rx_packets": 2, "rx_lost": 3,
+    let traffic = json!({"rx_bytes": netloom_form::MOST, "rx_packets": 2, "rx_lost": 3,
         "tx_bytes": 4, "tx_packets": 5, "tx_lost": 6});
     let interface = json!({"name": "eth0", "link": "l", "mac": "02:00:00:00:00:01", "mtu": 1500,
         "addresses": ["10.0.0.1/24", "fd00::1/64"], "up": true, "traffic": traffic});

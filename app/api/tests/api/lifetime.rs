@@ -179,8 +179,11 @@ fn a_lab_process_of_another_version_is_told_where_it_is_not_understood() {
     assert!(told.contains(hint), "{told}");
     let told = told_of(&answer(200, "netloom-api: 99\r\n", "{}"));
     assert!(told.contains("missing field") && told.contains("is of a later version"), "{told}");
+    let unknown = r#"{"error":"old","detail":"\"/v1/new\": no such route","code":"no_such_route"}"#;
+    let told = told_of(&answer(404, "netloom-api: 2\r\n", unknown));
+    assert!(told.starts_with(&format!("\"/v1/new\": no such route{hint}")), "{told}");
     let other = r#"{"error":"node \"x\": not in lab \"l\"","object":null}"#;
     assert_eq!(told_of(&answer(404, "", other)), "node \"x\": not in lab \"l\"");
-    let told = told_of(&answer(200, "netloom-api: 2\r\n", "{}"));
+    let told = told_of(&answer(200, "netloom-api: 3\r\n", "{}"));
     assert!(told.contains("missing field") && !told.contains("version"), "{told}");
 }

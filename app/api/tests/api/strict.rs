@@ -88,7 +88,7 @@ fn a_list_is_no_object() {
     let (status, body) = request_with(served.path(), "POST", "/v1/nodes", r#"["made", [], null]"#);
     let words = "body: invalid type: sequence, expected an object at line 1 column 1";
     assert_eq!((status, refusal(&body).as_str()), (400, words));
-    let inner = r#"{"set-port": {"port": 1, "change": ["p"]}}"#;
+    let inner = r#"{"set_port": {"port": 1, "change": ["p"]}}"#;
     let (status, body) = request_with(served.path(), "POST", "/v1/switches/s%201/requests", inner);
     assert_eq!(status, 400, "{body}");
     assert!(

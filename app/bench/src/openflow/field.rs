@@ -168,7 +168,7 @@ impl<'a> Field<'a> {
         let kib: f64 = kib
             .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok())
             .context("the slicer's memory is not told")?;
-        Ok((kib / 1024.0, number(&shown, "cpu-us")? / 1e6))
+        Ok((kib / 1024.0, number(&shown, "cpu_us")? / 1e6))
     }
 
     /// Has the switch forward everything to where it belongs.

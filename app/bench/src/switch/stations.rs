@@ -286,7 +286,7 @@ fn dropped(shown: &Value) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for port in shown["ports"].as_array().into_iter().flatten() {
         for (name, count) in port["counters"].as_object().into_iter().flatten() {
-            let cause = name.strip_prefix("dropped-").or((name == "missed").then_some("missed"));
+            let cause = name.strip_prefix("dropped_").or((name == "missed").then_some("missed"));
             if let (Some(cause), Some(count)) = (cause, count.as_u64()) {
                 *sums.entry(cause.to_owned()).or_default() += count;
             }

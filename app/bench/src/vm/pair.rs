@@ -253,7 +253,7 @@ impl<'a> Machines<'a> {
         let shown = self.shown("switch", "s")?;
         let ports = shown["ports"].as_array().into_iter().flatten();
         let counters = ports.filter_map(|port| port["counters"].as_object()).flatten();
-        let lost = counters.filter(|(name, _)| name.starts_with("dropped-") || *name == "missed");
+        let lost = counters.filter(|(name, _)| name.starts_with("dropped_") || *name == "missed");
         Ok(Some(lost.filter_map(|(_, count)| count.as_u64()).sum()))
     }
 

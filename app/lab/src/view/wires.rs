@@ -42,6 +42,7 @@ pub struct DirectionView {
     /// Bytes held now.
     pub held_bytes: u64,
     /// Packets lost, by cause.
+    #[serde(with = "netloom_form::words")]
     pub lost: BTreeMap<String, u64>,
     /// How late packets were sent on, in microseconds: the mean and the worst.
     pub late_us: [f64; 2],
@@ -64,12 +65,15 @@ pub struct FateView {
     /// The end that sent, 0 or 1.
     pub end: usize,
     /// Unix time in nanoseconds when it came.
+    #[serde(with = "netloom_form::exact")]
+    #[schema(value_type = netloom_form::schema::Exact)]
     pub time_ns: u64,
     /// Hash of what no hop changes of it, in hex.
     pub hash: String,
     /// Length of the frame.
     pub bytes: u32,
     /// `sent`, or the cause of its loss.
+    #[serde(with = "netloom_form::words")]
     pub fate: String,
     /// How long it is held, in nanoseconds, when it is sent.
     pub delay_ns: Option<u64>,

@@ -96,7 +96,7 @@ impl Following<'_> {
         let mut text = String::new();
         for fate in shown {
             if self.json {
-                text.push_str(&serde_json::to_string(fate)?);
+                text.push_str(&netloom_form::to_string(fate)?);
                 text.push('\n');
             } else {
                 text.push_str(&line(fate, &self.link.ends));

@@ -42,7 +42,7 @@ pub(crate) fn check(args: &Check) -> Result<i32> {
 
 /// `netloom schema`
 pub(crate) fn schema() -> Result<i32> {
-    output::print_json(&netloom_model::schema())?;
+    output::print(&format!("{:#}\n", netloom_model::schema()))?;
     Ok(0)
 }
 

@@ -84,7 +84,7 @@ fn items(items: &[Item]) -> Vec<Value> {
         let (verdict, why) = match &item.verdict {
             Verdict::Carried => ("carried", None),
             Verdict::Changed(why) => ("changed", Some(why)),
-            Verdict::LeftOut(why) => ("left-out", Some(why)),
+            Verdict::LeftOut(why) => ("left_out", Some(why)),
         };
         let line = (item.line > 0).then_some(item.line);
         json!({"file": item.file, "line": line, "item": item.item, "verdict": verdict, "why": why})

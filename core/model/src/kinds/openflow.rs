@@ -62,6 +62,7 @@ pub struct OpenflowSwitch {
     /// How many tables it has.
     pub tables: u8,
     /// How many entries each of them may have.
+    #[serde(alias = "max_entries")]
     pub max_entries: u32,
     /// How many connections it makes to each controller beside the main one.
     #[serde(default, skip_serializing_if = "is_none")]

@@ -182,12 +182,14 @@ pub struct Storage {
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub keep: Option<PathBuf>,
     /// How the guest sees the disk.
+    #[serde(alias = "disk_bus")]
     pub disk_bus: Bus,
     /// Whether a machine with a disk gets one for cloud-init.
     pub seed: bool,
     /// User data for cloud-init.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    #[serde(alias = "user_data")]
     pub user_data: Option<PathBuf>,
     /// QEMU's firmware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,6 +238,7 @@ pub struct Machine {
     pub nic: Card,
     /// Whether cards on shared-memory switches are ports of these switches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(alias = "vhost_user")]
     pub vhost_user: bool,
     /// More arguments for QEMU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

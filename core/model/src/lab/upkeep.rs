@@ -15,7 +15,8 @@ pub struct Exec {
     /// Whether the lab cannot come up when it fails.
     pub fatal: bool,
     /// How long it may take.
-    #[cfg_attr(feature = "schema", schema(value_type = netloom_impair::schema::Duration))]
+    #[serde(with = "netloom_form::duration")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Duration))]
     pub timeout: Duration,
 }
 
@@ -31,7 +32,8 @@ pub struct Health {
     /// What must hold; its `timeout` is how long the command may take.
     pub check: Ready,
     /// From the end of a check to the next.
-    #[cfg_attr(feature = "schema", schema(value_type = netloom_impair::schema::Duration))]
+    #[serde(with = "netloom_form::duration")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Duration))]
     pub interval: Duration,
     /// How many checks must fail in a row before the node counts as unhealthy.
     pub retries: u32,

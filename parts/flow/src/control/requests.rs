@@ -143,6 +143,7 @@ pub struct Shown {
     /// When its process was started, in seconds since 1970.
     pub since: u64,
     /// CPU time of its process, in microseconds.
+    #[serde(alias = "cpu_us")]
     pub cpu_us: u64,
     /// How many earlier processes of it this one took over from.
     pub takeovers: u64,
@@ -155,6 +156,7 @@ pub struct Shown {
     /// How many tables it has.
     pub tables: u8,
     /// How many entries a table can have.
+    #[serde(alias = "max_entries")]
     pub max_entries: u32,
     /// Flow entries.
     pub entries: u64,
@@ -168,7 +170,8 @@ pub struct Shown {
     pub controllers: Vec<ControllerShown>,
     /// Connections that others made: to its socket, or to where it listens.
     pub connections: Vec<ConnectionShown>,
-    /// Its counters, by name: `connections-dropped`, `packet-ins-dropped` and others.
+    /// Its counters, by name: `connections_dropped`, `packet_ins_dropped` and others.
+    #[serde(with = "netloom_form::words")]
     pub counters: BTreeMap<String, u64>,
     /// What went wrong last, if anything did.
     pub trouble: Option<String>,
@@ -190,8 +193,10 @@ pub struct PortShown {
     /// Whether frames can go through it.
     pub up: bool,
     /// What a controller configured: `port-down`, `no-recv`, `no-fwd`, `no-flood`, `no-packet-in`.
+    #[serde(with = "netloom_form::words")]
     pub config: Vec<String>,
-    /// Its counters, by name: `received-packets`, `sent-bytes`, `upcalls`, `upcalls-dropped` and others.
+    /// Its counters, by name: `received_packets`, `sent_bytes`, `upcalls`, `upcalls_dropped` and others.
+    #[serde(with = "netloom_form::words")]
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -254,6 +259,7 @@ pub struct ConnectionShown {
     /// Bytes that the other end has not taken yet.
     pub queued: u64,
     /// Packets left out because it does not read.
+    #[serde(alias = "packet_ins_dropped")]
     pub packet_ins_dropped: u64,
 }
 
@@ -284,10 +290,13 @@ pub struct Traced {
     /// Where it, or a copy, gets no further, and why.
     pub drops: Vec<String>,
     /// How many messages about it controllers would get.
+    #[serde(alias = "packet_ins")]
     pub packet_ins: u64,
     /// The fields that decided, in the syntax of ovs-ofctl: frames that agree in them are treated alike.
+    #[serde(alias = "decided_by")]
     pub decided_by: String,
     /// Why frames like it are not treated by a kept result.
+    #[serde(alias = "not_kept")]
     pub not_kept: Option<String>,
 }
 

@@ -40,6 +40,8 @@ pub struct TwoWayBlock {
     /// Its number in this session.
     pub block: u64,
     /// When it began.
+    #[serde(with = "netloom_form::exact")]
+    #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Exact))]
     pub begin: u64,
     /// Whether the block is complete at both interfaces.
     pub complete: bool,

@@ -54,12 +54,14 @@ pub struct Shown {
     /// When it began, in seconds since 1970.
     pub since: u64,
     /// CPU time of its process in microseconds.
+    #[serde(alias = "cpu_us")]
     pub cpu_us: u64,
     /// Switches that are sliced.
     pub switches: Vec<SwitchShown>,
     /// Slices.
     pub slices: Vec<SliceShown>,
     /// Packets that controllers were not sent because they do not read.
+    #[serde(alias = "left_out")]
     pub left_out: u64,
     /// Connections closed because of what they did.
     pub dropped: u64,
@@ -120,6 +122,7 @@ pub struct SliceShown {
     /// How often it was not read for a while, because a quota was used up.
     pub held: u64,
     /// Time of the slicer that its messages took, in microseconds.
+    #[serde(alias = "cpu_us")]
     pub cpu_us: u64,
     /// Its virtual switches.
     pub switches: Vec<VirtualShown>,
@@ -144,14 +147,19 @@ pub struct VirtualShown {
     pub socket: Option<String>,
     /// How many entries of the real switch it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "most_entries")]
     pub most_entries: Option<u32>,
     /// How many groups it may have.
+    #[serde(alias = "most_groups")]
     pub most_groups: u32,
     /// How many buckets all of them may have.
+    #[serde(alias = "most_buckets")]
     pub most_buckets: u32,
     /// How many meters it may have.
+    #[serde(alias = "most_meters")]
     pub most_meters: u32,
     /// How many bytes of the slicer's memory all of these may take.
+    #[serde(alias = "most_memory")]
     pub most_memory: u64,
     /// Rules that it has.
     pub rules: u64,
@@ -168,12 +176,16 @@ pub struct VirtualShown {
     /// Messages that were refused.
     pub refused: u64,
     /// Packets sent to its controllers.
+    #[serde(alias = "packet_ins")]
     pub packet_ins: u64,
     /// Packets that were not, because of its quota.
+    #[serde(alias = "packet_ins_dropped")]
     pub packet_ins_dropped: u64,
     /// Packets that its controllers sent.
+    #[serde(alias = "packet_outs")]
     pub packet_outs: u64,
     /// LLDP packets of it that came back, on any switch.
+    #[serde(alias = "lldp_received")]
     pub lldp_received: u64,
     /// The last refusals, the latest last.
     pub refusals: Vec<RefusalShown>,

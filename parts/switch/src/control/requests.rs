@@ -49,6 +49,7 @@ pub enum Request {
         port: Option<PortKey>,
     },
     /// Changes rules of a port, occupied or not. Answered by `done`.
+    #[serde(alias = "set_port")]
     SetPort {
         /// The port.
         port: PortKey,
@@ -56,6 +57,7 @@ pub enum Request {
         change: PortChange,
     },
     /// Sets the VLANs of a port, or removes its rule. Answered by `done`.
+    #[serde(alias = "set_vlan")]
     SetVlan {
         /// The port.
         port: PortKey,
@@ -63,8 +65,10 @@ pub enum Request {
         vlan: Option<Vlan>,
     },
     /// Starts a mirror session. Answered by `mirror`.
+    #[serde(alias = "add_mirror")]
     AddMirror(Mirror),
     /// Ends a mirror session. Answered by `done`.
+    #[serde(alias = "delete_mirror")]
     DeleteMirror {
         /// Its number.
         mirror: u16,
@@ -184,14 +188,17 @@ pub struct Shown {
     /// When it was started, in seconds since 1970.
     pub since: u64,
     /// CPU time of its process, in microseconds.
+    #[serde(alias = "cpu_us")]
     pub cpu_us: u64,
     /// Memory of all rings and tables of its ports, in KiB.
+    #[serde(alias = "memory_kib")]
     pub memory_kib: u64,
     /// Edges between ports.
     pub edges: usize,
     /// Whether VLANs are separated: as soon as one port has a VLAN rule.
     pub vlans: bool,
     /// The switch's own counters, by name: frames that it relayed because no edge carried them.
+    #[serde(with = "netloom_form::words")]
     pub relay: BTreeMap<String, u64>,
     /// Joins since its start.
     pub joins: u64,
@@ -238,16 +245,21 @@ pub struct PortShown {
     /// When it joined this process of the switch, in seconds since 1970.
     pub since: Option<u64>,
     /// Edges on which it sends.
+    #[serde(alias = "edges_out")]
     pub edges_out: usize,
     /// Edges on which it receives.
+    #[serde(alias = "edges_in")]
     pub edges_in: usize,
     /// Memory of its rings and its table in KiB: those it made, and the switch's ring to it.
+    #[serde(alias = "memory_kib")]
     pub memory_kib: u64,
     /// Whether it accepts super-frames.
+    #[serde(alias = "super_frames")]
     pub super_frames: bool,
     /// Whether it accepts frames with partial checksums.
     pub checksums: bool,
-    /// Its counters, by name: `received-frames`, `sent-bytes`, `dropped-stalled` and others.
+    /// Its counters, by name: `received_frames`, `sent_bytes`, `dropped_stalled` and others.
+    #[serde(with = "netloom_form::words")]
     pub counters: BTreeMap<String, u64>,
     /// Its rules.
     pub rules: PortRules,

@@ -15,7 +15,7 @@ use netloom_session::measure::Watch;
 use netloom_session::measure::at::Prepared;
 use serde_json::{Value, json};
 
-use super::json::{clock, csv, merged, record};
+use super::json::{clock, csv, merged, record, told};
 use super::{ended, interrupts, line};
 use crate::flags::Measure;
 use crate::output::{or_dash, print, table};
@@ -82,7 +82,7 @@ fn begin(args: &Measure, watch: &Watch, probe: &str) -> Result<()> {
             json!({ "netif": spot.netif, "direction": spot.direction.name(), "marks": marks })
         };
         let rest = json!({
-            "schedule": ScheduleView::from(watch.schedule),
+            "schedule": told(&ScheduleView::from(watch.schedule)),
             "spots": spots.iter().map(spot).collect::<Vec<_>>(),
         });
         let head =

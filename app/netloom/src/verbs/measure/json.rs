@@ -109,14 +109,19 @@ pub(super) fn reasons(completeness: Completeness) -> Value {
 
 /// The probe and the clock.
 pub(super) fn clock(probe: &str, state: ClockState) -> Value {
-    json!({ "probe": probe, "clock": ClockView::from(state) })
+    json!({ "probe": probe, "clock": told(&ClockView::from(state)) })
 }
 
 /// A record of one point, without its samples.
 pub(super) fn record(flow: &FlowBlock) -> Value {
     let mut block = Block::from(flow);
     block.sampled = None;
-    serde_json::to_value(&block).unwrap_or(Value::Null)
+    told(&block)
+}
+
+/// A view in the form of the API.
+pub(super) fn told(view: &impl serde::Serialize) -> Value {
+    netloom_form::to_value(view).unwrap_or(Value::Null)
 }
 
 /// Merges the members of several objects.

@@ -15,7 +15,7 @@ use netloom_session::measure::{
 use serde_json::{Value, json};
 
 use super::both;
-use super::json::{Figures, clock, csv, merged, reasons, record};
+use super::json::{Figures, clock, csv, merged, reasons, record, told};
 use super::line;
 use crate::flags::Measure;
 use crate::output::{or_dash, print, table};
@@ -84,7 +84,7 @@ impl<'a> Output<'a> {
         };
         let rest = json!({
             "program": self.args.program,
-            "schedule": ScheduleView::from(watch.schedule),
+            "schedule": told(&ScheduleView::from(watch.schedule)),
             "ways": self.ways.all.iter().map(way).collect::<Vec<_>>(),
             "flows": flows.iter().map(|flow| &flow.name).collect::<Vec<_>>(),
         });
@@ -110,8 +110,8 @@ impl<'a> Output<'a> {
                     let about = json!({
                         "type": "block",
                         "block": number,
-                        "begin": watch.schedule.begin(number),
-                        "end": watch.schedule.end(number),
+                        "begin": watch.schedule.begin(number).to_string(),
+                        "end": watch.schedule.end(number).to_string(),
                         "points": self.points(entry, book, told),
                     });
                     let parts = [about, clock(&self.probe, watch.session.clock())];
@@ -125,8 +125,8 @@ impl<'a> Output<'a> {
                     let about = json!({
                         "type": "two_way",
                         "block": there.block,
-                        "begin": watch.schedule.begin(there.block),
-                        "end": watch.schedule.end(there.block),
+                        "begin": watch.schedule.begin(there.block).to_string(),
+                        "end": watch.schedule.end(there.block).to_string(),
                     });
                     let figures = TwoWay::of_block(&there.whole, &back.whole);
                     let complete = there.completeness.or(back.completeness);
