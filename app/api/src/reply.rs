@@ -45,7 +45,7 @@ pub(crate) struct Wrong {
 /// The object of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Subject {
-    /// `lab`, `node`, `link`, `switch`, `slice`, `feature`, `parameter`, `session`, `filter` or `interface`.
+    /// `lab`, `node`, `link`, `switch`, `slice`, `feature`, `parameter`, `session`, `filter`, `interface` or `end` (of a link).
     pub(crate) kind: String,
     /// Its name.
     pub(crate) name: String,
@@ -127,6 +127,13 @@ impl Rejection {
         )
     }
 
+    fn of(self, object: &netloom_lab::Subject) -> Rejection {
+        match object.named() {
+            Some((kind, name)) => self.about(kind, name),
+            None => self,
+        }
+    }
+
     fn about(mut self, kind: &str, name: &str) -> Rejection {
         self.problem.object = Some(Subject { kind: kind.to_owned(), name: name.to_owned() });
         match self.status {
@@ -154,10 +161,14 @@ impl From<Error> for Rejection {
             Error::Lookup(LookupError::NoPart { kind, name, .. }) => {
                 failure(StatusCode::NOT_FOUND).about(kind, name)
             }
-            Error::Busy { .. } | Error::Visited { .. } => {
-                failure(StatusCode::CONFLICT).with_code("in_use")
+            Error::Busy { object, .. } => {
+                failure(StatusCode::CONFLICT).of(object).with_code("in_use")
             }
-            Error::Invalid { .. } | Error::Lookup(LookupError::Invalid { .. }) => {
+            Error::Visited { .. } => failure(StatusCode::CONFLICT).with_code("in_use"),
+            Error::Invalid { object, .. } => {
+                failure(StatusCode::BAD_REQUEST).of(object).with_code("invalid")
+            }
+            Error::Lookup(LookupError::Invalid { .. }) => {
                 failure(StatusCode::BAD_REQUEST).with_code("invalid")
             }
             Error::DeadNode(node) => {
@@ -257,8 +268,10 @@ mod tests {
         let no_switch =
             LookupError::NoSwitch { lab: "l".into(), switch: "s".into(), hint: "".into() };
         let no_use = LookupError::Invalid { object: "link \"a:b\"".into(), reason: "no".into() };
-        let busy = Error::Busy { object: "node \"a/b\"".into(), reason: "2 processes".into() };
-        let invalid = Error::Invalid { object: "node \"a\"".into(), reason: "cpu: no".into() };
+        let object = netloom_lab::Subject::of("node", "a/b");
+        let busy = Error::Busy { object, reason: "2 processes".into() };
+        let object = netloom_lab::Subject::of("node", "a").part("cpu");
+        let invalid = Error::Invalid { object, reason: "no".into() };
         let lacking = netloom_sys::Error::Unsupported(missing());
         let deep = Error::Node(Failure::new("node \"h1\"", "limit", lacking).into());
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
@@ -269,8 +282,8 @@ mod tests {
             (no_link.into(), 404, Some(("link", "a:b"))),
             (no_switch.into(), 404, Some(("switch", "s"))),
             (no_use.into(), 400, None),
-            (busy, 409, None),
-            (invalid, 400, None),
+            (busy, 409, Some(("node", "a/b"))),
+            (invalid, 400, Some(("node", "a"))),
             (Error::DeadNode("h1".into()), 409, Some(("node", "h1"))),
             (conflict, 409, Some(("lab", "l"))),
             (Error::Stuck { lab: "l".into(), seconds: 1 }, 503, Some(("lab", "l"))),

@@ -1,6 +1,8 @@
 //! Failures of a lab, with the object and the operation.
 
 use std::error::Error as StdError;
+use std::fmt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use netloom_config::printable;
@@ -9,6 +11,73 @@ use netloom_sys::{Failure, Unsupported};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The object of a failure: what it is, and the text that names it. Each place of a lab calls it by a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    kind: &'static str,
+    name: String,
+    text: String,
+}
+
+impl Subject {
+    /// An object of the lab, such as a `node`, by its name in the lab.
+    pub fn of(kind: &'static str, name: impl Into<String>) -> Subject {
+        let name = name.into();
+        Subject { kind, text: format!("{kind} {name:?}"), name }
+    }
+
+    /// The same, of which a part is meant.
+    #[must_use]
+    pub fn part(mut self, part: impl fmt::Display) -> Subject {
+        self.text += &format!(": {part}");
+        self
+    }
+
+    /// The kind and the name; `None` for what is no object of a lab.
+    pub fn named(&self) -> Option<(&'static str, &str)> {
+        (!self.kind.is_empty()).then_some((self.kind, &self.name))
+    }
+
+    /// The same with another name.
+    pub(crate) fn called(self, name: String) -> Subject {
+        let rest = self.text[format!("{} {:?}", self.kind, self.name).len()..].to_owned();
+        let called = Subject::of(self.kind, name);
+        Subject { text: called.text + &rest, ..called }
+    }
+}
+
+impl From<String> for Subject {
+    fn from(text: String) -> Subject {
+        Subject { kind: "", name: String::new(), text }
+    }
+}
+
+impl From<&str> for Subject {
+    fn from(text: &str) -> Subject {
+        text.to_owned().into()
+    }
+}
+
+impl From<&Subject> for String {
+    fn from(subject: &Subject) -> String {
+        subject.text.clone()
+    }
+}
+
+impl Deref for Subject {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 /// A failure of a lab.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +141,7 @@ pub enum Error {
     #[error("{object}: {reason}")]
     Busy {
         /// The object.
-        object: String,
+        object: Subject,
         /// Its users.
         reason: String,
     },
@@ -91,7 +160,7 @@ pub enum Error {
     #[error("{}: {}", printable::line(object), printable::line(reason))]
     Invalid {
         /// The object of the setting.
-        object: String,
+        object: Subject,
         /// Why not.
         reason: String,
     },

@@ -20,7 +20,7 @@ mod stage;
 mod store;
 pub mod view;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, Subject};
 pub use events::Event;
 pub use keep::flows::OUTSIDE;
 pub use keep::neighbours::lacking as lacking_neighbours;

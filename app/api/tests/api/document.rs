@@ -288,7 +288,7 @@ fn problems_have_a_code_and_the_object() {
         ("GET", "/v1/nodes/h2", "no_such_node", Some(("node", "h2"))),
         ("GET", "/v1/nodes/h1/interfaces/x", "no_such_interface", Some(("interface", "h1:x"))),
         ("GET", "/v1/nodes/dead", "node_has_ended", Some(("node", "dead"))),
-        ("DELETE", "/v1/switches/s%201", "in_use", None),
+        ("DELETE", "/v1/switches/s%201", "in_use", Some(("switch", "s 1"))),
         ("GET", "/v1/nodes?x=1", "invalid_parameter", Some(("parameter", "x"))),
         ("POST", "/v1/nodes", "invalid_body", None),
         ("GET", "/v1/nothing", "no_such_route", None),

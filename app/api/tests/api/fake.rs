@@ -19,7 +19,7 @@ use netloom_lab::view::{
     Applied, Changed, Ended, FateView, Fates, LabStatus, LogLine, Noting, PairReachability,
     Reachability, Repaired,
 };
-use netloom_lab::{Error, LogMark, Result, Service};
+use netloom_lab::{Error, LogMark, Result, Service, Subject};
 use netloom_measure::{Interfaces, Probe};
 use netloom_model::Plan;
 use netloom_model::lookup::LookupError;
@@ -169,9 +169,9 @@ impl Fake {
     fn check(call: &dyn Any) -> Result<()> {
         let is = |reason: &str| reason.to_owned();
         let taken = Err(Error::Conflict { lab: is("fake"), reason: is("the name is taken") });
-        let busy = |object: String, reason: &str| Err(Error::Busy { object, reason: is(reason) });
+        let busy = |object: Subject, reason: &str| Err(Error::Busy { object, reason: is(reason) });
         let invalid =
-            |object: String, reason: &str| Err(Error::Invalid { object, reason: is(reason) });
+            |object: Subject, reason: &str| Err(Error::Invalid { object, reason: is(reason) });
         if call.downcast_ref().is_some_and(|call: &CreateNode| call.new.name == "h1")
             || call.downcast_ref().is_some_and(|call: &CreateSwitch| call.new.name == "s 1")
         {
@@ -180,18 +180,18 @@ impl Fake {
         if let Some(DeleteNode { node, force: false }) = call.downcast_ref()
             && &**node == "r 1/x"
         {
-            return busy(format!("node {:?}", node.0), "it has 1 process: sleep (7)");
+            return busy(Subject::of("node", &*node.0), "it has 1 process: sleep (7)");
         }
         if let Some(DeleteSwitch { switch, force: false }) = call.downcast_ref() {
-            return busy(format!("switch {:?}", switch.0), "ports are on it: p");
+            return busy(Subject::of("switch", &*switch.0), "ports are on it: p");
         }
         if let Some(SetNode { node, change }) = call.downcast_ref()
             && let Some((key, _)) = change.settings.iter().find(|(_, value)| value == "wrong")
         {
-            return invalid(format!("node {:?}", node.0), &format!("{key}: takes a number"));
+            return invalid(Subject::of("node", &*node.0), &format!("{key}: takes a number"));
         }
         if let Some(AskSwitch { switch, request }) = call.downcast_ref() {
-            let object = format!("switch {:?}", switch.0);
+            let object = Subject::of("switch", &*switch.0);
             return match request {
                 Request::DeleteMirror { mirror } if *mirror != 1 => {
                     busy(object, &format!("mirror {mirror}: there is none"))
@@ -204,7 +204,7 @@ impl Fake {
             Self::known("node", &request.to)?;
         }
         match call.downcast_ref::<ApplyPlan>() {
-            Some(call) if call.request.plan.is_none() => invalid(is("plan"), "is missing"),
+            Some(call) if call.request.plan.is_none() => invalid("plan".into(), "is missing"),
             _ => Ok(()),
         }
     }

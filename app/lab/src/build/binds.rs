@@ -21,7 +21,7 @@ pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
         for bind in &mut node.binds {
             let object = || format!("node {name:?}: binds.{}", bind.to);
             bind.from = found(bind, &runtime)
-                .map_err(|reason| Error::Invalid { object: object(), reason })?;
+                .map_err(|reason| Error::Invalid { object: object().into(), reason })?;
         }
     }
     Ok(())
@@ -48,7 +48,7 @@ const OWN: [&str; 3] = ["run", "tmp", "var/tmp"];
 pub(crate) fn check_root(object: &str, root: &Path, runtime: &Path) -> Result<()> {
     let invalid = |reason: String| {
         let reason = format!("root {root:?}: {reason}");
-        Err(Error::Invalid { object: object.to_owned(), reason })
+        Err(Error::Invalid { object: object.into(), reason })
     };
     if !root.is_absolute() || !root.is_dir() {
         return invalid("not a directory given from /".to_owned());
@@ -79,7 +79,7 @@ pub(crate) fn check(node: &PlannedNode, runtime: &Path) -> Result<()> {
         let object = format!("node {:?}: binds.{}", node.name, bind.to);
         let (from, found) = (bind.from.display(), found.from.display());
         let reason = format!("{from}: it leads to {found}; write that path");
-        return Err(Error::Invalid { object, reason });
+        return Err(Error::Invalid { object: object.into(), reason });
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) fn move_one(
     })?;
     let arrived = find(there, object, name)?;
     arrived.map(|l| l.index).ok_or_else(|| Error::Invalid {
-        object: object.to_owned(),
+        object: object.into(),
         reason: "it vanished on the way".into(),
     })
 }
@@ -138,7 +138,7 @@ fn return_one(open: &dyn Fn(NodeId) -> Option<OwnedFd>, m: &Moved) -> Result<boo
     let found = here.as_ref().map(|here| found_moved(here, &object, m)).transpose()?.flatten();
     let (Some(here), Some(found)) = (here, found) else {
         let reason = "it is there no longer".to_owned();
-        return Err(Error::Invalid { object, reason });
+        return Err(Error::Invalid { object: object.into(), reason });
     };
     move_one(here.as_fd(), there.as_fd(), &object, &found, &m.old_name, Some(index))?;
     Ok(true)

@@ -12,7 +12,7 @@ use netloom_node::spec::NodeSpec;
 use netloom_sys::setup::open_of_lab;
 use netloom_vm::{SPEC, STATE, Spec, VERB};
 
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// Settings of the node around a machine: it says nothing itself on the guest's links.
 const SILENT: [(&str, &str); 2] =
@@ -54,7 +54,7 @@ fn kept(node: &PlannedNode, machine: &Machine) -> Result<Vec<(PathBuf, PathBuf)>
 
 fn refused(node: &PlannedNode, key: &str, path: &Path, reason: &str) -> Error {
     Error::Invalid {
-        object: format!("node {:?}: {key}", node.name),
+        object: Subject::of("node", &node.name).part(format_args!("{key}")),
         reason: format!("{}: {reason}", path.display()),
     }
 }

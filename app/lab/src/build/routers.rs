@@ -9,7 +9,7 @@ use netloom_model::plan::{PlannedNode, Slot};
 use netloom_node::spec::NodeSpec;
 use netloom_sys::Unsupported;
 
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// The node of a router: daemons are started before the file's programs. They find what those of an earlier node left
 /// for them in `carried`.
@@ -49,7 +49,7 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
         }
         for (name, path) in &router.config {
             super::machines::check_file(path).map_err(|reason| Error::Invalid {
-                object: format!("node {:?}: config.{name}", node.name),
+                object: Subject::of("node", &node.name).part(format_args!("config.{name}")),
                 reason: format!("{}: {reason}", path.display()),
             })?;
         }

@@ -266,7 +266,7 @@ fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()>
         let reason = format!(
             "{change:?} is not a change that netloom makes, and is not undone; remove it there"
         );
-        return Err(Error::Invalid { object, reason });
+        return Err(Error::Invalid { object: object.into(), reason });
     }
     let mut batch = Batch::new();
     match change {

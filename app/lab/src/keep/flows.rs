@@ -28,7 +28,7 @@ use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::stage::role::Pause;
 use crate::store::state::{Folder, State};
 use crate::view::{OpenflowController, OpenflowStatus};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// The OpenFlow switches of a lab.
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Flows {
 
     /// Sends a request to a switch.
     pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
-        let object = format!("switch {switch:?}");
+        let object = Subject::of("switch", switch);
         let none = || Error::Busy {
             object: object.clone(),
             reason: "its process is not there at the moment".into(),
@@ -156,7 +156,10 @@ pub(crate) fn check_tls(switches: &[PlannedSwitch], slices: &[Slice]) -> Result<
         .filter_map(|slice| Some((format!("slice {:?}: tls", slice.name), slice.tls.as_ref()?)));
     for (object, files) in of_switches.chain(of_slices) {
         if let Err(e) = tls(files).check() {
-            return Err(Error::Invalid { object, reason: netloom_sys::describe(&e) });
+            return Err(Error::Invalid {
+                object: object.into(),
+                reason: netloom_sys::describe(&e),
+            });
         }
     }
     Ok(())

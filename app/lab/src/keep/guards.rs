@@ -36,7 +36,7 @@ use crate::stage::absent::is_absent;
 use crate::stage::attach::{self, AttachPoint};
 use crate::store::state::State;
 use crate::view::ProtectView;
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 use follow::Followed;
 pub(crate) use following::pause;
 use points::{Point, points_of};
@@ -279,12 +279,12 @@ impl Inner {
 
     fn protect_with(&mut self, context: &Context<'_>, slot: Slot, with: &Protect) -> Result<()> {
         let node = &context.state.plan.nodes[slot];
-        let object = format!("node {:?}", node.name);
+        let object = Subject::of("node", &node.name);
         for point in points_of(context.state, slot) {
             // A machine's process has its frames before any program there.
             if node.kind.as_vm().is_some() && point.at.space == node.id {
                 return Err(Error::Invalid {
-                    object: format!("{object}: protect"),
+                    object: object.part("protect"),
                     reason: "its guest gets frames before they can be counted; protect works behind a switch, without \
                              `vhost-user`"
                         .to_owned(),

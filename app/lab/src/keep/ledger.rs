@@ -262,7 +262,7 @@ impl Ledger {
     fn set(&self, path: &str, value: &str) -> Result<()> {
         if !settings::are_ours(path) {
             let reason = "it is not a setting that labs set, and is left alone".to_owned();
-            return Err(Error::Invalid { object: format!("sysctl {path:?}"), reason });
+            return Err(Error::Invalid { object: format!("sysctl {path:?}").into(), reason });
         }
         // Writing some sysctls again would reset others.
         if self.read(path).as_deref() == Some(value) {

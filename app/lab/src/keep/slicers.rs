@@ -82,10 +82,13 @@ fn is_wanted(plan: &Plan) -> bool {
 pub(crate) fn shown(folder: &Folder, plan: &Plan) -> Result<Shown> {
     let object = || SLICER.to_owned();
     if !is_wanted(plan) {
-        return Err(Error::Invalid { object: object(), reason: "the lab has no slices".into() });
+        return Err(Error::Invalid {
+            object: object().into(),
+            reason: "the lab has no slices".into(),
+        });
     }
     let none = || Error::Busy {
-        object: object(),
+        object: object().into(),
         reason: "its process is not there at the moment".into(),
     };
     open(folder)?.ok_or_else(none)?.show().map_err(|e| match e {

@@ -35,7 +35,7 @@ use self::rules::{options_text, set_rules};
 use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
 use crate::stage::role::{self, Pause, Process, Role, UnlistedProcess};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 // What a plan calls a port is a name for the protocol.
 const _: () = assert!(MOST_PORT_NAME <= netloom_shm::protocol::MOST_NAME);
@@ -139,7 +139,7 @@ impl Switches {
         old: &[&ShmSwitch],
         new: &ShmSwitch,
     ) -> Result<()> {
-        let object = format!("switch {switch:?}");
+        let object = Subject::of("switch", switch);
         let Answer::Shown(shown) = self.ask(folder, switch, &Request::Show)? else {
             let reason = "its process does not say which ports it has".to_owned();
             return Err(Error::Busy { object, reason });
@@ -171,7 +171,7 @@ impl Switches {
         request: &Request,
         patience: Duration,
     ) -> Result<Answer> {
-        let object = format!("switch {switch:?}");
+        let object = Subject::of("switch", switch);
         let socket = process::socket(folder, switch);
         let open = Connection::open(&socket).map_err(Error::of(&object, "connect"))?;
         let none = || Error::Busy {

@@ -41,7 +41,7 @@ use crate::stage::allowed::allowed;
 use crate::stage::attach::{self, AttachPoint};
 use crate::stage::role::{self, FIRST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// The wires of a lab.
 #[derive(Default)]
@@ -131,7 +131,7 @@ impl Wires {
         question: impl FnOnce(&Connection, usize) -> netloom_wire::Result<T>,
     ) -> Result<T> {
         let inner = self.inner();
-        let object = format!("link {:?}", link.name);
+        let object = Subject::of("link", &link.name);
         let known = inner.placed.contains_key(&(link.id, from));
         match inner.process.as_ref().filter(|p| known && p.lives()) {
             Some(process) => question(&process.connection, link.wire_number(from))
@@ -381,7 +381,7 @@ impl Inner {
     }
 
     fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
-        let object = format!("link {:?}", link.name);
+        let object = Subject::of("link", &link.name);
         let point = if context.state.form(link) == LinkForm::Wired {
             None
         } else if !can_have_wire(&context.state.plan, link) {

@@ -91,7 +91,7 @@ impl Running {
         let begun = Instant::now();
         // A plan comes from outside: nothing of it is followed before all of it is known to be sound.
         if let Some(reason) = request.plan.as_ref().and_then(Plan::problem) {
-            return Err(Error::Invalid { object: "plan".to_owned(), reason });
+            return Err(Error::Invalid { object: "plan".into(), reason });
         }
         let mut work = self.work();
         if work.spawner.is_none() {
@@ -149,7 +149,7 @@ impl Running {
                         && request.expected.as_ref() == Some(&kept.found.digest)
                 };
                 let kept = kept.filter(asked).ok_or_else(|| Error::Invalid {
-                    object: "plan".to_owned(),
+                    object: "plan".into(),
                     reason: "is missing, and these steps are not those that were shown last"
                         .to_owned(),
                 })?;

@@ -25,7 +25,7 @@ use crate::run::teardown;
 use crate::stage::inits::Init;
 use crate::store::state::Folder;
 use crate::view::Changed;
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 use daemons::Daemons;
 
 /// Daemons that announce a restart: the command, and the file that they leave for the next one.
@@ -67,7 +67,7 @@ impl Running {
             return Ok(());
         }
         Err(Error::Invalid {
-            object: format!("node {node:?}"),
+            object: Subject::of("node", node),
             reason: "only the control plane of a router with plane: separate can move".into(),
         })
     }

@@ -13,7 +13,7 @@ use crate::run::running::{Running, Work};
 use crate::stage::absent;
 use crate::store::state::State;
 use crate::view::{DirectionView, FateView, Fates, LinkSettings, LinkStatus, Noting, WireView};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// Most fates of one answer.
 const MOST_FATES: usize = 4096;
@@ -26,7 +26,7 @@ impl Running {
         let (at, end) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
         absent::refuse_lost(&state, link)?;
-        let object = format!("link {:?}", link.name);
+        let object = Subject::of("link", &link.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         if change.end.is_some_and(|e| e > 1) {
             return Err(invalid("a link has two ends, 0 and 1".into()));
@@ -95,7 +95,7 @@ impl Running {
             .collect();
         if ends.is_empty() {
             let reason = "nothing is impaired, so there is no wire to ask".to_owned();
-            return Err(Error::Invalid { object: format!("link {:?}", link.name), reason });
+            return Err(Error::Invalid { object: Subject::of("link", &link.name), reason });
         }
         for from in ends {
             self.kept.keepers.wires.ask(link, from, |process, wire| {

@@ -22,7 +22,7 @@ use crate::stage::spaces::inside;
 use crate::store::moved::{Home, Moved};
 use crate::store::state::State;
 use crate::view::{Changed, MoveInterface};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// The place of an interface, current or future.
 enum Holder {
@@ -36,7 +36,7 @@ impl Running {
     pub(crate) fn move_to(&self, request: &MoveInterface) -> Result<Changed> {
         let mut work = self.work();
         let state = self.state();
-        let object = format!("interface {:?}", request.interface);
+        let object = Subject::of("interface", &request.interface);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         let Some((from, old_name)) = request.interface.split_once(':') else {
             return Err(invalid("write NODE:IFACE or host:IFACE".into()));
@@ -250,8 +250,8 @@ impl Room {
         self.kept.iter().any(|(kept, _)| kept == name)
     }
 
-    fn free_or_refused(&self, object: &str, name: &str) -> Result<String> {
-        let invalid = |reason| Error::Invalid { object: object.to_owned(), reason };
+    fn free_or_refused(&self, object: &Subject, name: &str) -> Result<String> {
+        let invalid = |reason| Error::Invalid { object: object.clone(), reason };
         if let Some(problem) = netloom_model::interface_name_problem(name) {
             return Err(invalid(problem));
         }

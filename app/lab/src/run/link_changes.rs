@@ -29,7 +29,7 @@ use crate::stage::spaces::Spaces;
 use crate::stage::{attach, spaces};
 use crate::store::state::State;
 use crate::view::{Changed, NewLink};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 impl Running {
     /// See [`CreateLink`](crate::calls::CreateLink).
@@ -39,7 +39,7 @@ impl Running {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         }
         let old = self.state();
-        let object = format!("link {:?}", format!("{}--{}", request.a, request.b));
+        let object = Subject::of("link", format!("{}--{}", request.a, request.b));
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         let new = self.asked_link(&work, &old.plan, request)?;
         let mut next = State::clone(&old);
@@ -67,7 +67,7 @@ impl Running {
 
     /// The requested link, checked against the lab.
     fn asked_link(&self, work: &Work, plan: &Plan, request: &NewLink) -> Result<plan::NewLink> {
-        let object = format!("link {:?}", format!("{}--{}", request.a, request.b));
+        let object = Subject::of("link", format!("{}--{}", request.a, request.b));
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         let ends = [&request.a, &request.b];
         let mut new = plan::NewLink {
@@ -119,7 +119,7 @@ impl Running {
         };
         if name == "host" || text == "internet" {
             let reason = "doors are made with their lab: write it into the lab file".to_owned();
-            return Err(Error::Invalid { object: format!("end {text:?}"), reason });
+            return Err(Error::Invalid { object: Subject::of("end", text), reason });
         }
         if text == "nowhere" {
             return Ok(NewEnd::Nowhere);
@@ -128,7 +128,7 @@ impl Running {
             return match iface {
                 None => Ok(NewEnd::Switch(switch)),
                 Some(_) => Err(Error::Invalid {
-                    object: format!("end {text:?}"),
+                    object: Subject::of("end", text),
                     reason: "a switch has no interfaces to name".into(),
                 }),
             };
@@ -198,7 +198,7 @@ impl Running {
         let state = self.state();
         let (at, _) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
-        let object = format!("link {:?}", link.name);
+        let object = Subject::of("link", &link.name);
         let mut after = state.plan.clone();
         after
             .remove_link(at)
@@ -247,7 +247,7 @@ impl Running {
         self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
         delete_ends(&work.inits, &state, link)?;
         self.change(work, |state| {
-            let object = format!("link {:?}", state.plan.links[at].name);
+            let object = Subject::of("link", &state.plan.links[at].name);
             let removed = state.plan.remove_link(at);
             removed.map_err(|reason| Error::Invalid { object, reason })
         })?;

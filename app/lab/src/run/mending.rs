@@ -290,7 +290,7 @@ fn unmended(object: &str, words: &[String], cause: Option<&Error>) -> Error {
     if let Some(cause) = cause {
         reason.push_str(&format!(": {}", describe(cause)));
     }
-    Error::Invalid { object: object.to_owned(), reason }
+    Error::Invalid { object: object.into(), reason }
 }
 
 /// Whether the file may change a node's network beyond the plan.

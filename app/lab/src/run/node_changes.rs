@@ -25,7 +25,7 @@ use crate::run::teardown;
 use crate::stage::{allowed, occupants, users};
 use crate::store::state::State;
 use crate::view::{Changed, NewNode, NodeSettings};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// How long an init that does not answer holds up a change.
 const ASKING: Duration = Duration::from_secs(2);
@@ -54,7 +54,7 @@ impl Running {
     fn fresh(&self, request: &NewNode) -> Result<PlannedNode> {
         let state = self.state();
         let plan = &state.plan;
-        let object = format!("node {:?}", request.name);
+        let object = Subject::of("node", &request.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         let (parent, last) = match request.name.rsplit_once('/') {
             Some((parent, last)) => (Some(slot(plan, parent)?), last),
@@ -92,7 +92,7 @@ impl Running {
         let up = |slot: &Slot| state.plan.nodes[*slot].parent;
         for around in std::iter::successors(node.parent, up) {
             setting::check_bounds(node, &state.plan.nodes[around]).map_err(|reason| {
-                Error::Invalid { object: format!("node {:?}", node.name), reason }
+                Error::Invalid { object: Subject::of("node", &node.name), reason }
             })?;
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Running {
             let found = occupants::of(&node.name, init)?;
             if let Some(who) = found.words() {
                 let reason = format!("{who}; {remedy}");
-                return Err(Error::Busy { object: format!("node {:?}", node.name), reason });
+                return Err(Error::Busy { object: Subject::of("node", &node.name), reason });
             }
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Running {
         let mut work = self.work();
         let state = self.state();
         let at = slot(&state.plan, node)?;
-        let object = format!("node {node:?}");
+        let object = Subject::of("node", node);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         let old = &state.plan.nodes[at];
         let mut new = old.clone();

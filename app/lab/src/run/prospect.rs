@@ -17,7 +17,7 @@ use crate::stage::images;
 use crate::store::moved::{Home, Moved};
 use crate::store::state::{Folder, State};
 use crate::view::{Applied, AppliedStep};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// What applying a file would do.
 pub(crate) struct Prospect {
@@ -97,7 +97,7 @@ pub(crate) fn look(
         None => merge(&state.plan, earlier, &wanted, &machine),
     };
     let merged = merged.map_err(|refusal| Error::Invalid {
-        object: format!("lab {:?}", state.plan.lab),
+        object: format!("lab {:?}", state.plan.lab).into(),
         reason: refusal.to_string(),
     })?;
     let drift = match keep_drift {
@@ -149,7 +149,7 @@ fn dressed(state: &State, mut plan: Plan) -> Result<Plan> {
             "image {:?} is none that the lab has; `netloom up --replace FILE` brings it up with that",
             image.name
         );
-        return Err(Error::Invalid { object: format!("node {:?}", node.name), reason });
+        return Err(Error::Invalid { object: Subject::of("node", &node.name), reason });
     }
     images::dress(state, &mut plan);
     Ok(plan)

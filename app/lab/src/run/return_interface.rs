@@ -104,7 +104,10 @@ impl Running {
             let known =
                 lost_link(&state, &m).and_then(|id| lost.iter().find(|(lost, _)| *lost == id));
             let object = format!("lab {:?}", state.plan.lab);
-            known.map_or(e, |(_, reason)| Error::Busy { object, reason: reason.clone() })
+            known.map_or(e, |(_, reason)| Error::Busy {
+                object: object.into(),
+                reason: reason.clone(),
+            })
         };
         Ok(failed.into_iter().map(words).collect())
     }

@@ -29,7 +29,7 @@ use crate::view::{
     LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeState,
     NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
-use crate::{Error, Result, Service};
+use crate::{Error, Result, Service, Subject};
 
 /// The view from inside a node.
 pub(crate) struct Scoped {
@@ -37,6 +37,9 @@ pub(crate) struct Scoped {
     /// The node's id.
     root: NodeId,
 }
+
+/// What stands for an object that is not seen.
+const OUTSIDE: &str = "(outside)";
 
 /// Why a request from inside a node cannot name a root.
 const NO_ROOT: &str = "a root is given from outside of it only, because its path is one of the host; a node made in here \
@@ -52,24 +55,6 @@ pub(crate) fn make_folder(running: &Running, node: NodeId) -> Result<std::path::
         OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(&mark, flags, Mode::RUSR | Mode::WUSR).map_err(Error::at(&mark, "write"))?;
     Ok(path)
-}
-
-/// A failed lookup in the words of this view. Hints are dropped: they would tell names from outside.
-fn without_outside(error: LookupError, lab: String, local: impl Fn(&str) -> String) -> LookupError {
-    let hint = String::new();
-    match error {
-        LookupError::NoNode { node, .. } => LookupError::NoNode { lab, node: local(&node), hint },
-        LookupError::NoLink { link, .. } => LookupError::NoLink { lab, link: local(&link), hint },
-        LookupError::NoSwitch { switch, .. } => {
-            LookupError::NoSwitch { lab, switch: local(&switch), hint }
-        }
-        LookupError::NoPart { kind, name, .. } => {
-            LookupError::NoPart { lab, kind, name: local(&name) }
-        }
-        LookupError::Invalid { object, reason } => {
-            LookupError::Invalid { object: local(&object), reason: local(&reason) }
-        }
-    }
 }
 
 /// What a word of a text stands for.
@@ -99,10 +84,10 @@ fn rendered(text: &str, known: impl Fn(&str) -> Option<Word>) -> String {
         let told = parts.iter().map(|part| match known(part) {
             Some(Word::Here(name)) => name,
             Some(Word::Outside) if quoted || parts.len() > 1 || part.contains('/') => {
-                "(outside)".to_owned()
+                OUTSIDE.to_owned()
             }
             Some(Word::Outside) if after.starts_with(':') && !after.starts_with(": ") => {
-                "(outside)".to_owned()
+                OUTSIDE.to_owned()
             }
             _ => (*part).to_owned(),
         });
@@ -121,18 +106,8 @@ impl Scoped {
 
     /// What is seen at the moment.
     fn view(&self) -> Result<View> {
-        let state = self.running.state();
-        let slot = state.plan.slot_of(self.root);
-        let gone = || Error::NoLab("(of this node)".into());
-        let own = slot.and_then(|slot| state.plan.node_at(slot)).ok_or_else(gone)?;
-        let (own, inside) = (own.name.clone(), slot.map(|slot| state.plan.subtree(slot)));
-        Ok(View {
-            root: self.root,
-            prefix: format!("{own}/"),
-            own,
-            inside: inside.unwrap_or_default(),
-            state,
-        })
+        View::of(self.running.state(), self.root)
+            .ok_or_else(|| Error::NoLab("(of this node)".into()))
     }
 
     /// Whether programs in here may enter nodes.
@@ -168,24 +143,80 @@ struct View {
 }
 
 impl View {
+    /// The view from a node; `None` if there is none.
+    fn of(state: Arc<State>, root: NodeId) -> Option<View> {
+        let slot = state.plan.slot_of(root)?;
+        let own = state.plan.node_at(slot)?.name.clone();
+        let (prefix, inside) = (format!("{own}/"), state.plan.subtree(slot));
+        Some(View { root, own, prefix, inside, state })
+    }
+
     /// Puts a lab's error into the words of this view.
     fn seen(&self, error: Error) -> Error {
         let local = |name: &str| self.text(name);
         let lab = self.inside.lab.clone();
         match error {
-            Error::Lookup(error) => without_outside(error, lab, local).into(),
-            Error::DeadNode(node) => Error::DeadNode(local(&node)),
+            Error::Lookup(error) => self.lookup(error, lab).into(),
+            Error::DeadNode(node) => Error::DeadNode(self.called("node", &node)),
             Error::Conflict { reason, .. } => Error::Conflict { lab, reason: local(&reason) },
             Error::Busy { object, reason } => {
-                Error::Busy { object: local(&object), reason: local(&reason) }
+                Error::Busy { object: self.subject(object), reason: local(&reason) }
             }
             Error::Invalid { object, reason } => {
-                Error::Invalid { object: local(&object), reason: local(&reason) }
+                Error::Invalid { object: self.subject(object), reason: local(&reason) }
             }
             other => match netloom_sys::Unsupported::behind(&other) {
                 Some(lacking) => Error::Unsupported(lacking.clone()),
                 None => Error::Told(local(&netloom_sys::describe(&other))),
             },
+        }
+    }
+
+    /// An object as it is called here.
+    fn subject(&self, object: Subject) -> Subject {
+        let called = object.named().map(|(kind, name)| self.called(kind, name));
+        match called {
+            Some(name) => object.called(name),
+            None => self.text(&object).into(),
+        }
+    }
+
+    /// The name of an object here. That of the lab is the node's own; what is not there may be asked for, or is gone.
+    fn called(&self, kind: &str, name: &str) -> String {
+        let plan = &self.state.plan;
+        let (here, known) = match kind {
+            "node" if name == self.own => (Some(self.inside.lab.clone()), true),
+            "node" => (self.name_of(name), plan.node(name).is_some()),
+            "link" => (self.link_of(name), false),
+            "switch" => (None, plan.switch(name).is_some()),
+            _ => (None, false),
+        };
+        match (here, known) {
+            (Some(name), _) => name,
+            (None, true) => OUTSIDE.to_owned(),
+            (None, false) => self.text(name),
+        }
+    }
+
+    /// A failed lookup. Hints are dropped: they would tell names from outside.
+    fn lookup(&self, error: LookupError, lab: String) -> LookupError {
+        let hint = String::new();
+        match error {
+            LookupError::NoNode { node, .. } => {
+                LookupError::NoNode { lab, node: self.called("node", &node), hint }
+            }
+            LookupError::NoLink { link, .. } => {
+                LookupError::NoLink { lab, link: self.called("link", &link), hint }
+            }
+            LookupError::NoSwitch { switch, .. } => {
+                LookupError::NoSwitch { lab, switch: self.called("switch", &switch), hint }
+            }
+            LookupError::NoPart { kind, name, .. } => {
+                LookupError::NoPart { lab, kind, name: self.called(kind, &name) }
+            }
+            LookupError::Invalid { object, reason } => {
+                LookupError::Invalid { object: self.text(&object), reason: self.text(&reason) }
+            }
         }
     }
 
@@ -354,7 +385,7 @@ impl Named for NodeStatus {
         self.interfaces.leave(inside);
         for sender in self.protect.iter_mut().flat_map(|p| &mut p.senders) {
             let seen = inside.name_of(&sender.sender);
-            sender.sender = seen.unwrap_or_else(|| "(outside)".to_owned());
+            sender.sender = seen.unwrap_or_else(|| OUTSIDE.to_owned());
         }
         true
     }
@@ -516,9 +547,14 @@ impl Service for Scoped {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
     use netloom_model::lookup::LookupError;
 
-    use super::{Word, rendered, without_outside};
+    use super::{OUTSIDE, View, Word, rendered};
+    use crate::{Error, Subject};
+    use netloom_sys::cgroup::Groups;
 
     /// As seen from the node `l/t` of a lab with the nodes `web`, `l`, `l/t`, `l/t/a`, `l/t/l` and `l/u`, and a switch `lan`.
     fn seen(text: &str) -> String {
@@ -551,15 +587,59 @@ mod tests {
         }
     }
 
+    /// The view from `l/t`.
+    fn view() -> View {
+        let yaml = b"name: lab\nswitches: {lan: {}}\nnodes:\n  web: {}\n  l: {children: {limit: 9, nodes: {u: {}, \
+            t: {children: {limit: 5, nodes: {a: {}, b: {}}}}}}}\n\
+            links: [[l/t/a, l/t/b], [l/t/a, web], [web, lan]]\n";
+        let lab = netloom_model::parse("lab", yaml, "lab").unwrap();
+        let plan = netloom_model::plan::plan(&lab).unwrap();
+        let root = plan.nodes.iter().find(|node| node.name == "l/t").unwrap().id;
+        let groups = Groups::new(vec![], "lab", BTreeSet::new());
+        let state = serde_json::json!({"plan": plan, "groups": groups, "user": false, "since": 0});
+        View::of(Arc::new(serde_json::from_value(state).unwrap()), root).unwrap()
+    }
+
+    #[test]
+    fn failures_name_their_object_as_it_is_called_here() {
+        let view = view();
+        for (kind, name, called) in [
+            ("node", "l/t/a", "a"),
+            ("node", "l/t", "t"),
+            ("node", "l/t/gone", "gone"),
+            ("node", "l", OUTSIDE),
+            ("node", "web", OUTSIDE),
+            ("switch", "lan", OUTSIDE),
+            ("link", "l/t/a:eth0--l/t/b:eth0", "a:eth0--b:eth0"),
+            ("link", "l/t/a:eth1--web:eth0", "a:eth1--(outside):eth0"),
+            ("link", "l/t/a--l/t/new", "a--new"),
+            ("interface", "l/t/a:eth0", "a:eth0"),
+            ("end", "l/t/a:eth9", "a:eth9"),
+        ] {
+            for part in ["", "binds"] {
+                let object = Subject::of(kind, name);
+                let object = if part.is_empty() { object } else { object.part(part) };
+                let (expected, reason) = (Subject::of(kind, called), "no".to_owned());
+                let told = view.seen(Error::Busy { object, reason });
+                let Error::Busy { object, .. } = told else { panic!("{told}") };
+                assert_eq!(object.named(), expected.named());
+                assert!(object.starts_with(&*expected) && object.ends_with(part), "{object}");
+            }
+        }
+        let of_the_lab = Error::DeadNode("web".into());
+        assert!(view.seen(of_the_lab).to_string().starts_with("node \"(outside)\": its init"));
+    }
+
     #[test]
     fn failed_lookups_tell_no_name_from_outside() {
+        let view = view();
         let hint = || "; did you mean \"web\"".to_owned();
-        let of = |error| without_outside(error, "t".into(), seen).to_string();
-        let lab = || "l".to_owned();
-        let node = LookupError::NoNode { lab: lab(), node: "l/t/a".into(), hint: hint() };
-        assert_eq!(of(node), r#"node "a": not in lab "t""#);
-        let link = LookupError::NoLink { lab: lab(), link: "l/t/a:eth0".into(), hint: hint() };
-        assert_eq!(of(link), r#"link "a:eth0": not in lab "t""#);
+        let of = |error: LookupError| view.seen(error.into()).to_string();
+        let lab = || "lab".to_owned();
+        let node = LookupError::NoNode { lab: lab(), node: "l/t/x".into(), hint: hint() };
+        assert_eq!(of(node), r#"node "x": not in lab "t""#);
+        let link = LookupError::NoLink { lab: lab(), link: "l/t/a:eth7".into(), hint: hint() };
+        assert_eq!(of(link), r#"link "a:eth7": not in lab "t""#);
         let switch = LookupError::NoSwitch { lab: lab(), switch: "l/t/s".into(), hint: hint() };
         assert_eq!(of(switch), r#"switch "s": not in lab "t""#);
         let part = LookupError::NoPart { lab: lab(), kind: "slice", name: "l/t/x".into() };

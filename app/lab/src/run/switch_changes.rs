@@ -11,7 +11,7 @@ use netloom_switch::control::requests::{Answer, Presence, Request};
 use crate::run::running::{Running, Work};
 use crate::store::state::State;
 use crate::view::{Changed, NewSwitch};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 impl Running {
     /// See [`CreateSwitch`](crate::calls::CreateSwitch).
@@ -20,7 +20,7 @@ impl Running {
         if work.spawner.is_none() {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         }
-        let object = format!("switch {:?}", request.name);
+        let object = Subject::of("switch", &request.name);
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         if let Some(problem) = node_name_problem(&request.name) {
             return Err(invalid(problem));
@@ -56,7 +56,7 @@ impl Running {
         let mut work = self.work();
         let state = self.state();
         let slot = self.switch_of_process(switch)?;
-        let object = format!("switch {switch:?}");
+        let object = Subject::of("switch", switch);
         let busy = |reason: String| Error::Busy { object: object.clone(), reason };
         let is_here =
             |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
@@ -114,7 +114,7 @@ impl Running {
         self.shm_switch(switch)?;
         if *request == Request::Stop {
             let reason = "it ends with its lab, or by `netloom switch delete`".into();
-            return Err(Error::Invalid { object: format!("switch {switch:?}"), reason });
+            return Err(Error::Invalid { object: Subject::of("switch", switch), reason });
         }
         self.kept.keepers.switches.ask(&self.folder, switch, request)
     }
@@ -147,7 +147,7 @@ impl Running {
         if kind.as_openflow().is_none() {
             let kind = kind.word();
             let reason = format!("it is of kind {kind}; only one of kind openflow has flow tables");
-            return Err(Error::Invalid { object: format!("switch {switch:?}"), reason });
+            return Err(Error::Invalid { object: Subject::of("switch", switch), reason });
         }
         self.kept.keepers.flows.ask(&self.folder, switch, request)
     }
@@ -159,7 +159,7 @@ impl Running {
             return Ok(slot);
         }
         let reason = "it is a bridge of the kernel, which comes and goes with its lab";
-        Err(Error::Invalid { object: format!("switch {switch:?}"), reason: reason.into() })
+        Err(Error::Invalid { object: Subject::of("switch", switch), reason: reason.into() })
     }
 
     /// The place of a shared-memory switch in the plan.
@@ -175,7 +175,7 @@ impl Running {
                  flow entries, which `netloom flow` shows and changes"
             }
         };
-        Err(Error::Invalid { object: format!("switch {switch:?}"), reason: reason.into() })
+        Err(Error::Invalid { object: Subject::of("switch", switch), reason: reason.into() })
     }
 
     /// The place of a switch in the plan.
@@ -193,5 +193,5 @@ impl Running {
 fn misfit(switch: &str, answer: &flow::Answer) -> Error {
     let text: String = format!("{answer:?}").chars().take(60).collect();
     let reason = format!("unexpected reply from its process: {text}");
-    Error::Busy { object: format!("switch {switch:?}"), reason }
+    Error::Busy { object: Subject::of("switch", switch), reason }
 }

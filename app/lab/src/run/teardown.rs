@@ -133,7 +133,10 @@ fn seen_groups(folder: &Folder, inits: &[Init]) -> Result<Groups> {
 fn remove_groups(groups: &Groups) -> Result<()> {
     if let Some(place) = groups.astray() {
         let reason = "the state has its cgroups there, where none are; nothing there is removed";
-        return Err(Error::Invalid { object: format!("{place:?}"), reason: reason.to_owned() });
+        return Err(Error::Invalid {
+            object: format!("{place:?}").into(),
+            reason: reason.to_owned(),
+        });
     }
     let until = Instant::now() + KERNEL_TIMEOUT;
     loop {

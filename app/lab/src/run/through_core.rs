@@ -27,7 +27,7 @@ use crate::run::running::{Running, Work};
 use crate::stage::absent::{is_away, without_absent};
 use crate::stage::spaces::{Spaces, inside, on_a_thread, run};
 use crate::store::state::State;
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// The end of a link that is recreated.
 struct Remade {
@@ -94,7 +94,7 @@ impl Running {
     /// The end to recreate, with its interface; everything that can be refused is refused here.
     fn look(&self, work: &Work, state: &State, at: LinkSlot) -> Result<Remade> {
         let link = &state.plan.links[at];
-        let object = format!("link {:?}", link.name);
+        let object = Subject::of("link", &link.name);
         let invalid =
             |reason: &str| Error::Invalid { object: object.clone(), reason: reason.into() };
         let spaces = self.spaces_of(work, state, &[at])?;
@@ -219,7 +219,7 @@ fn take_in(
             move_one(core, between, object, found, &name, Some(index))?;
             let there = by_index(between, object, index)?;
             let there = there.ok_or_else(|| Error::Invalid {
-                object: object.to_owned(),
+                object: object.into(),
                 reason: "its port vanished on the way".into(),
             })?;
             move_one(between, core, object, &there, &name, Some(index)).map(drop)

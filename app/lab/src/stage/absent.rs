@@ -7,7 +7,7 @@ use netloom_model::plan::{Interface, PlannedLink, PlannedNode};
 
 use crate::store::moved::Home;
 use crate::store::state::State;
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// Whether an interface of a node, by places in the plan, is moved or lost.
 pub(crate) fn is_away(state: &State, node: Slot, interface: usize) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn without_absent(state: &State) -> Plan {
 /// Refuses to touch a link with a lost interface: another interface may have taken its index.
 pub(crate) fn refuse_lost(state: &State, link: &PlannedLink) -> Result<()> {
     let Some(why) = state.lost.get(&link.id) else { return Ok(()) };
-    Err(Error::Busy { object: format!("link {:?}", link.name), reason: why.clone() })
+    Err(Error::Busy { object: Subject::of("link", &link.name), reason: why.clone() })
 }
 
 /// Where a link is set down.

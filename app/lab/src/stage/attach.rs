@@ -102,10 +102,8 @@ pub(crate) fn run_in<T: Send>(
     object: &str,
     f: impl FnOnce() -> Result<T> + Send,
 ) -> Result<T> {
-    let ended = || Error::Invalid {
-        object: object.to_owned(),
-        reason: "the node of one end has ended".into(),
-    };
+    let ended =
+        || Error::Invalid { object: object.into(), reason: "the node of one end has ended".into() };
     run_in_living(inits, space, object, f)?.ok_or_else(ended)
 }
 

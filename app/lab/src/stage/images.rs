@@ -22,7 +22,7 @@ use crate::events::Event;
 use crate::stage::users;
 use crate::store::image::Used;
 use crate::store::state::{Folder, State};
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// The images that are here for a lab.
 pub(crate) struct Brought {
@@ -176,7 +176,7 @@ pub(crate) fn layers(state: &State, slot: Slot) -> Result<Vec<PathBuf>> {
     let Some(node) = holder(&state.plan, slot) else { return Ok(vec![]) };
     let name = node.image.as_ref().map_or("", |image| &image.name);
     let used = state.images.get(name).ok_or_else(|| Error::Invalid {
-        object: format!("node {:?}: image {name:?}", node.name),
+        object: Subject::of("node", &node.name).part(format_args!("image {name:?}")),
         reason: "is not among the lab's".to_owned(),
     })?;
     Ok(used.layers.clone())

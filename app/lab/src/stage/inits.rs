@@ -110,7 +110,7 @@ pub(crate) fn unseen<T>(pid: Pid, pidfd: &OwnedFd) -> Result<Option<T>> {
         true => Err(Error::of(object, "look at")(rustix::io::Errno::MFILE)),
         false => {
             let reason = "/proc does not show it, so its program is unknown".to_owned();
-            Err(Error::Busy { object, reason })
+            Err(Error::Busy { object: object.into(), reason })
         }
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn stranger(at: &Path, pid: Pid, name: &str) -> Error {
     let reason = format!(
         "process {pid} ({name}) has it, which is not of this lab and is left alone; remove the file, then repeat"
     );
-    Error::Busy { object: format!("{at:?}"), reason }
+    Error::Busy { object: format!("{at:?}").into(), reason }
 }
 
 /// Living inits by id: nodes', and [`NodeId::CORE`].

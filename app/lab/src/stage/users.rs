@@ -11,7 +11,7 @@ use netloom_sys::subordinate::{self, Given};
 use netloom_sys::{Unsupported, fake_chown};
 
 use crate::store::state::State;
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// Whether an ordinary user's lab is to have many users, if it can. A lab without nodes gets some later.
 pub(crate) fn wants_many(plan: &Plan) -> bool {
@@ -49,7 +49,7 @@ pub(crate) fn try_out(plan: &Plan, user: bool) -> Result<()> {
 pub(crate) fn check_node(state: &State, node: &PlannedNode) -> Result<()> {
     match node.ids {
         Some(Ids::Real) if state.user && !state.many_users => {
-            let object = format!("node {:?}", node.name);
+            let object = Subject::of("node", &node.name);
             let reason = "ids: this lab was made with root alone, so real ones are out of reach; `netloom doctor` says \
                           whether a new one has more";
             Err(Error::Invalid { object, reason: reason.to_owned() })

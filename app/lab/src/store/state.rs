@@ -252,7 +252,7 @@ impl Folder {
                 "sockets in it would have paths of {length} bytes, and the kernel takes {MOST_SOCKET}; \
                  set NETLOOM_RUNTIME_DIR to a shorter one"
             );
-            return Err(Error::Invalid { object: format!("{:?}", self.path()), reason });
+            return Err(Error::Invalid { object: format!("{:?}", self.path()).into(), reason });
         }
         let common = make_common_dir(&self.runtime)?;
         let made = common.make_dir(&self.name).and_then(|own| own.make_dir(SOCKETS));

@@ -212,7 +212,7 @@ fn door(
     let is_outer = |end: &PlannedEnd| matches!(end, PlannedEnd::Internet { .. });
     let Some(side) = planned.ends.iter().position(is_outer) else {
         let reason = "its door is an interface of the host's, which belongs to root".to_owned();
-        return Err(Error::Invalid { object, reason });
+        return Err(Error::Invalid { object: object.into(), reason });
     };
     let name = outer(planned);
     // The kernel uses the inner end's index only if the outer end has one, too.

@@ -75,7 +75,7 @@ impl Agent {
         let object = || format!("switch {name:?}");
         make_private_dir(&folder.flow_folder(name))?;
         let core = attach::open(context.inits, NodeId::CORE)?.ok_or_else(|| Error::Busy {
-            object: object(),
+            object: object().into(),
             reason: "the lab's core namespace is gone; `netloom up` recreates it".into(),
         })?;
         let application = desired_state::application(&context.state.plan, folder, wanted);

@@ -36,7 +36,7 @@ pub(super) fn options_text(switch: &str, options: &ShmSwitch, user: bool) -> Res
         let reason = format!(
             "group {group}: an ordinary user's lab has no groups of this machine; admit others by `mode`"
         );
-        return Err(Error::Invalid { object, reason });
+        return Err(Error::Invalid { object: object.into(), reason });
     }
     let options =
         SwitchOptions { mode: options.mode, group, arena: options.arena, ageing: options.ageing };
@@ -54,7 +54,7 @@ fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
         (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
     };
     let none = || Error::Invalid {
-        object: object.to_owned(),
+        object: object.into(),
         reason: format!("there is no {what} {name:?} on this machine"),
     };
     text.lines().find_map(fields).ok_or_else(none)
@@ -99,7 +99,7 @@ pub(super) fn changes(
     object: &str,
 ) -> Result<Vec<Request>> {
     let numbers = numbers_beside(shown, new, old)?;
-    let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
+    let invalid = |reason: String| Error::Invalid { object: object.into(), reason };
     let names: BTreeSet<&String> =
         old.iter().flat_map(|old| old.ports.keys()).chain(new.ports.keys()).collect();
     let mut requests = Vec::new();
@@ -155,7 +155,7 @@ fn numbers_beside(
 }
 
 fn requests(options: &ShmSwitch, object: &str) -> Result<Vec<Request>> {
-    let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
+    let invalid = |reason: String| Error::Invalid { object: object.into(), reason };
     let numbers = numbers(options);
     let mut requests = Vec::new();
     for (name, number) in &numbers {
@@ -186,7 +186,7 @@ fn mirrors(
     number_of: &dyn Fn(&str) -> Option<u16>,
     object: &str,
 ) -> Result<Vec<Request>> {
-    let invalid = |reason: String| Error::Invalid { object: object.to_owned(), reason };
+    let invalid = |reason: String| Error::Invalid { object: object.into(), reason };
     let mut requests = Vec::new();
     for mirror in &options.mirrors {
         let number = |name: &String| {

@@ -5,7 +5,7 @@
 use netloom_impair::Impairments;
 use netloom_model::Plan;
 
-use crate::{Error, Result};
+use crate::{Error, Result, Subject};
 
 /// Impairments of a link as the process of the wires gets them: with the addresses that nodes have now.
 ///
@@ -42,5 +42,5 @@ pub fn check_all(plan: &Plan) -> Result<()> {
 }
 
 fn invalid(link: &str, reason: &str) -> Error {
-    Error::Invalid { object: format!("link {link:?}"), reason: format!("drop: {reason}") }
+    Error::Invalid { object: Subject::of("link", link), reason: format!("drop: {reason}") }
 }
