@@ -80,8 +80,11 @@ impl Downloads<'_> {
         *begin = partial.length;
         let step = format!("layer {} of {}, {}", index + 1, self.layers.len(), layer.blob);
         if partial.length < layer.bytes {
-            let fetched =
-                self.registry.blob((&layer.blob, &step), partial.length, &mut |at, data| {
+            let fetched = self.registry.blob(
+                (&layer.blob, &step),
+                layer.bytes,
+                partial.length,
+                &mut |at, data| {
                     if self.registry.stop.load(Ordering::Relaxed) {
                         return Err(Error::image(self.image, "another layer failed"));
                     }
@@ -98,7 +101,8 @@ impl Downloads<'_> {
                         return Err(Error::image(self.image, why));
                     }
                     Ok(())
-                });
+                },
+            );
             if let Err(e) = fetched {
                 // Too long, or nothing at all: there is nothing to continue.
                 if partial.length == 0 || partial.length > layer.bytes {

@@ -21,6 +21,9 @@ use crate::options::Patience;
 use crate::transport::{Answer, Bounds, Client, is_no_http};
 use crate::{Error, Result};
 
+/// Bytes of a blob that a try must bring more than those before, or it counts as one without success.
+const PROGRESS: u64 = 16 << 10;
+
 /// As many redirections as are followed.
 const MOST_REDIRECTIONS: usize = 5;
 
@@ -83,7 +86,7 @@ impl<'a> Registry<'a> {
             registry.tls = false;
             let address = registry.address("/v2/".to_owned());
             let answer =
-                registry.again("connect", || match registry.client.get(&address, &[]) {
+                registry.again("connect", || match registry.client.get(&address, &[], 0) {
                     Ok(answer) => Ok(answer.head.status != 400),
                     Err(e) if is_no_http(&e) => Ok(false),
                     Err(e) => Err(later(&e)),
@@ -111,7 +114,7 @@ impl<'a> Registry<'a> {
         let address = self.address(self.path("manifests", version));
         let headers = [("Accept", media::ACCEPTED)];
         self.again(&step, || {
-            let mut answer = self.ask(&address, &headers, &step)?;
+            let mut answer = self.ask(&address, &headers, &step, 0)?;
             let media = answer.head.get("content-type").map(str::to_owned);
             let text = answer.whole(MOST_BYTES).map_err(|e| later(&e))?;
             Ok((text, media))
@@ -123,16 +126,17 @@ impl<'a> Registry<'a> {
         let step = format!("config {digest}");
         let address = self.address(self.path("blobs", &digest.to_string()));
         self.again(&step, || {
-            let mut answer = self.ask(&address, &[], &step)?;
+            let mut answer = self.ask(&address, &[], &step, 0)?;
             answer.whole(MOST_BYTES).map_err(|e| later(&e))
         })
     }
 
-    /// Hands a blob from the byte `begin` to `take`, which is told where a piece belongs, and says where it has got to. A
+    /// Hands a blob of some `bytes` from the byte `begin` on to `take`, which is told where a piece belongs, and says where it has got to. A
     /// cut-off blob is asked for again from there.
     pub(crate) fn blob(
         &self,
         (digest, step): (&Digest, &str),
+        bytes: u64,
         begin: u64,
         take: &mut Take<'_>,
     ) -> Result<()> {
@@ -141,15 +145,15 @@ impl<'a> Registry<'a> {
         let mut highest = begin;
         let mut tries = 0;
         loop {
-            let done = self.once_blob(&address, step, &at, take);
+            let done = self.once_blob((&address, step), bytes, &at, take);
             let (why, pause) = match done {
                 Ok(()) => return Ok(()),
                 Err(Refusal::Final(e)) => return Err(e),
                 Err(Refusal::Hopeless(why)) => return Err(self.failed(step, why)),
                 Err(Refusal::Later(why, pause)) => (why, pause),
             };
-            // Only bytes that had not come before are progress: a server may begin again from 0 at any time.
-            tries = if at.get() > highest { 1 } else { tries + 1 };
+            // Only bytes that had not come before are progress: a server may begin again from 0 at any time. A few do not count.
+            tries = if at.get() > highest + PROGRESS { 1 } else { tries + 1 };
             highest = highest.max(at.get());
             self.pause(step, &why, pause, tries)?;
         }
@@ -157,15 +161,15 @@ impl<'a> Registry<'a> {
 
     fn once_blob(
         &self,
-        address: &Address,
-        step: &str,
+        (address, step): (&Address, &str),
+        bytes: u64,
         at: &std::cell::Cell<u64>,
         take: &mut Take<'_>,
     ) -> std::result::Result<(), Refusal> {
         let range = format!("bytes={}-", at.get());
         let ranged = [("Range", range.as_str())];
         let headers = if at.get() > 0 { &ranged[..] } else { &[] };
-        let mut answer = self.ask(address, headers, step)?;
+        let mut answer = self.ask(address, headers, step, bytes)?;
         if answer.head.status == 206 {
             if answer.head.begins_at() != Some(at.get()) {
                 return Err(Refusal::Later(
@@ -235,11 +239,12 @@ impl<'a> Registry<'a> {
         address: &Address,
         headers: &[(&str, &str)],
         step: &str,
+        bytes: u64,
     ) -> std::result::Result<Answer, Refusal> {
-        let mut answer = self.follow(address, headers)?;
+        let mut answer = self.follow(address, headers, bytes)?;
         if answer.head.status == 401 {
             self.ask_permit(&answer)?;
-            answer = self.follow(address, headers)?;
+            answer = self.follow(address, headers, bytes)?;
         }
         match answer.head.status {
             200 | 206 => Ok(answer),
@@ -266,6 +271,7 @@ impl<'a> Registry<'a> {
         &self,
         address: &Address,
         headers: &[(&str, &str)],
+        bytes: u64,
     ) -> std::result::Result<Answer, Refusal> {
         let mut to = address.clone();
         for _ in 0..=MOST_REDIRECTIONS {
@@ -273,7 +279,7 @@ impl<'a> Registry<'a> {
             let permit = permit.filter(|_| to.is_same_origin(address));
             let own = permit.as_deref().map(|permit| ("Authorization", permit));
             let all: Vec<(&str, &str)> = headers.iter().copied().chain(own).collect();
-            let answer = self.client.get(&to, &all).map_err(|e| later(&e))?;
+            let answer = self.client.get(&to, &all, bytes).map_err(|e| later(&e))?;
             if !matches!(answer.head.status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(answer);
             }
@@ -326,7 +332,7 @@ impl<'a> Registry<'a> {
         let login = login.map(|login| format!("Basic {login}"));
         let headers: Vec<(&str, &str)> =
             login.as_deref().map(|login| ("Authorization", login)).into_iter().collect();
-        let mut answer = self.client.get(&to, &headers).map_err(|e| later(&e))?;
+        let mut answer = self.client.get(&to, &headers, 0).map_err(|e| later(&e))?;
         match answer.head.status {
             200 => {}
             401 | 403 => return Err(Refusal::Final(self.denied(answer.head.status))),

@@ -1,7 +1,7 @@
 //! HTTP/1.1 by ureq: one request a connection, in plain text, within TLS, or over a UNIX socket.
 //!
-//! Every wait is bounded: for the connection, and for each piece of an answer. The caller tries again, and follows
-//! redirections. No proxy is asked. Certificates are checked against the system's authorities. See RFC 9112.
+//! Every wait is bounded: for the connection, for the head of an answer, for each piece of its body, and for all of it by
+//! its length. The caller tries again, and follows redirections. No proxy is asked. Certificates are checked against the system's authorities. See RFC 9112.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -28,6 +28,13 @@ const AUTHORITIES: [&str; 5] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// Times of the longest wait that a head may take, with all that comes before it (103 of RFC 8297), and that a body may take
+/// beside what it takes at the slowest rate, with all that comes after it (trailers).
+const WAITS: u32 = 4;
+
+/// The slowest rate of a body, in bytes a second: who sends a byte at a time says something, too.
+const SLOWEST: u64 = 16 << 10;
 
 /// Bytes read at once.
 const PIECE: usize = 64 << 10;
@@ -62,8 +69,13 @@ impl Client {
         Client { bounds, plain, secure: OnceLock::new() }
     }
 
-    /// Asks a server for something.
-    pub(crate) fn get(&self, to: &Address, headers: &[(&str, &str)]) -> io::Result<Answer> {
+    /// Asks a server for something of some `bytes`: so long it may take.
+    pub(crate) fn get(
+        &self,
+        to: &Address,
+        headers: &[(&str, &str)],
+        bytes: u64,
+    ) -> io::Result<Answer> {
         let secure = || {
             let settings = settings(self.bounds).tls_config(trust()?);
             Ok(Agent::new_with_config(settings.build()))
@@ -72,7 +84,9 @@ impl Client {
             true => self.secure.get_or_init(secure).clone().map_err(io::Error::other)?,
             false => self.plain.clone(),
         };
-        ask(&agent, &format!("{}{}", to.origin(), to.path), headers)
+        let at_slowest = Duration::from_secs(bytes / SLOWEST);
+        let body = self.bounds.stall.saturating_mul(WAITS).saturating_add(at_slowest);
+        ask(&agent, &format!("{}{}", to.origin(), to.path), headers, Some(body))
     }
 }
 
@@ -81,7 +95,7 @@ pub(crate) fn get_local(socket: &Path, path: &str, bounds: Bounds) -> io::Result
     let (connector, resolver) = (Local(socket.to_owned()), DefaultResolver::default());
     let agent = Agent::with_parts(settings(bounds).build(), connector, resolver);
     // An address needs no look-up; it is not used.
-    ask(&agent, &format!("http://127.0.0.1{path}"), &[])
+    ask(&agent, &format!("http://127.0.0.1{path}"), &[], None)
 }
 
 fn settings(bounds: Bounds) -> ConfigBuilder<AgentScope> {
@@ -94,12 +108,20 @@ fn settings(bounds: Bounds) -> ConfigBuilder<AgentScope> {
         .input_buffer_size(PIECE)
         .max_response_header_size(netloom_oci::head::LONGEST)
         .timeout_connect(Some(bounds.connect))
+        .timeout_recv_response(Some(bounds.stall.saturating_mul(WAITS)))
         .timeout_per_read(Some(bounds.stall))
         .timeout_per_write(Some(bounds.stall))
 }
 
-fn ask(agent: &Agent, address: &str, headers: &[(&str, &str)]) -> io::Result<Answer> {
-    let request = agent.get(address).header("Connection", "close");
+/// `longest`: how long the body may take.
+fn ask(
+    agent: &Agent,
+    address: &str,
+    headers: &[(&str, &str)],
+    longest: Option<Duration>,
+) -> io::Result<Answer> {
+    let request = agent.get(address).config().timeout_recv_body(longest).build();
+    let request = request.header("Connection", "close");
     let request =
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     let (head, body) = request.call().map_err(explained)?.into_parts();
@@ -123,6 +145,9 @@ fn explained(e: ureq::Error) -> io::Error {
     match e {
         ureq::Error::Timeout(Timeout::PerRead | Timeout::PerWrite) => {
             io::Error::new(io::ErrorKind::TimedOut, "the server says nothing more")
+        }
+        ureq::Error::Timeout(Timeout::RecvResponse | Timeout::RecvBody) => {
+            io::Error::new(io::ErrorKind::TimedOut, "the server does not come to an end")
         }
         ureq::Error::Timeout(_) => io::Error::from(io::ErrorKind::TimedOut),
         ureq::Error::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {

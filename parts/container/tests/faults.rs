@@ -207,6 +207,50 @@ fn a_registry_that_never_answers_is_left() {
     assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
+/// Sends some bytes for ever, with a pause that no wait is too short for.
+fn for_ever(socket: &mut std::net::TcpStream, begin: &str, more: &str, pause: u64) -> bool {
+    let mut sent = socket.write_all(begin.as_bytes());
+    while sent.is_ok() {
+        sent = socket.write_all(more.as_bytes());
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    true
+}
+
+#[test]
+fn an_answer_that_never_ends_is_left() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n";
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
+    for (begin, more, pause) in [
+        ("HTTP/1.1 200 OK\r\nX: ", "x", 50),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", " ", 50),
+        ("", hints, 0),
+        ("", "HTTP/1.1 100 Continue\r\n\r\n", 50),
+        (chunked, "X: y\r\n", 0),
+    ] {
+        let server = Server::start(layers(), move |request, socket| {
+            request.path.contains("/manifests/") && for_ever(socket, begin, more, pause)
+        });
+        let (begun, scratch) = (Instant::now(), scratch());
+        let refused = fetch(&scratch, &server).unwrap_err();
+        assert!(refused.contains("(3 tries)"), "{begin}{more}: {refused}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{begin}{more}: {refused}");
+    }
+}
+
+#[test]
+fn a_layer_that_comes_by_the_byte_is_left() {
+    let server = Server::start(layers(), move |request, socket| {
+        let begin = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n";
+        is_layer(request, 0) && for_ever(socket, begin, " ", 50)
+    });
+    let scratch = scratch();
+    let begun = Instant::now();
+    let refused = fetch(&scratch, &server).unwrap_err();
+    assert!(refused.contains("does not come to an end (3 tries)"), "{refused}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{refused}");
+}
+
 #[test]
 fn what_another_process_left_is_continued() {
     let server = Server::start(layers(), |_, _| false);
