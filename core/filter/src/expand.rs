@@ -46,6 +46,59 @@ pub fn expand(text: &str, addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>) -> Re
     Ok(out)
 }
 
+/// Gives the nodes in an expression other names: each word after `host`, `src` or `dst`, and each end of a flow, is asked
+/// about. `None`: it stays as it is.
+///
+/// # Errors
+/// The first one of `other`.
+pub fn rename<E>(
+    text: &str,
+    other: impl Fn(&str) -> std::result::Result<Option<String>, E>,
+) -> std::result::Result<String, E> {
+    let mut out = String::with_capacity(text.len());
+    let mut before = [""];
+    for (gap, word) in words(text) {
+        out.push_str(gap);
+        let renamed = match word.strip_prefix("flow:") {
+            Some(flow) => Some(rename_flow(flow, &other)?),
+            None if starts_host(&before) => other(word)?,
+            None => None,
+        };
+        out.push_str(renamed.as_deref().unwrap_or(word));
+        before = [word];
+    }
+    Ok(out)
+}
+
+fn rename_flow<E>(
+    flow: &str,
+    other: &impl Fn(&str) -> std::result::Result<Option<String>, E>,
+) -> std::result::Result<String, E> {
+    let (ends, protocol) = parts(flow);
+    let end = |end: &str| match end.split_once(':').unwrap_or((end, "")) {
+        ("*" | "", _) => Ok(end.to_owned()),
+        (address, _) if address.starts_with('[') => Ok(end.to_owned()),
+        (name, port) => {
+            let name = other(name)?.unwrap_or_else(|| name.to_owned());
+            Ok(if port.is_empty() { name } else { format!("{name}:{port}") })
+        }
+    };
+    let ends = match ends.split_once("->") {
+        Some((from, to)) => format!("{}->{}", end(from)?, end(to)?),
+        None => ends.to_owned(),
+    };
+    Ok(format!("flow:{ends}{}", protocol.map(|name| format!("/{name}")).unwrap_or_default()))
+}
+
+/// The ends of a flow, and its protocol.
+fn parts(flow: &str) -> (&str, Option<&str>) {
+    match flow.rsplit_once('/') {
+        Some((ends, protocol)) if PROTOCOLS.contains(&protocol) => (ends, Some(protocol)),
+        // Names of nodes in nodes contain a slash, too.
+        _ => (flow, None),
+    }
+}
+
 /// Words, each with the gap before it: blanks, parentheses, `!` and the like are not part of words.
 fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_gap = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | '!' | '&' | '|');
@@ -111,11 +164,7 @@ struct End<'a> {
 fn flow(text: &str, addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>) -> Result<String> {
     let wrong =
         |reason: &str| Error::Words { word: format!("flow:{text}"), reason: reason.to_owned() };
-    let (ends, protocol) = match text.rsplit_once('/') {
-        Some((ends, protocol)) if PROTOCOLS.contains(&protocol) => (ends, Some(protocol)),
-        // Names of nodes in nodes contain a slash, too.
-        _ => (text, None),
-    };
+    let (ends, protocol) = parts(text);
     let (from, to) = ends.split_once("->").ok_or_else(|| wrong("FROM->TO is needed"))?;
     let [from, to] = [from, to].map(|end| end_of(end, addresses).map_err(|reason| wrong(&reason)));
     let (from, to) = (from?, to?);
@@ -220,6 +269,32 @@ mod tests {
             ),
         ] {
             assert_eq!(expand(text, &nodes).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_renamed_where_they_stand_for_addresses() {
+        let other = |word: &str| match word {
+            "bad" => Err(()),
+            "a" | "b" => Ok(Some(format!("t/{word}"))),
+            _ => Ok(None),
+        };
+        for (text, expected) in [
+            ("host a and not (src  b)", "host t/a and not (src  t/b)"),
+            ("a or src host a", "a or src host t/a"),
+            ("src port 80 || dst host 10.0.0.1", "src port 80 || dst host 10.0.0.1"),
+            (
+                "flow:a:80->b/tcp or flow:*->[fd00::1]:5",
+                "flow:t/a:80->t/b/tcp or flow:*->[fd00::1]:5",
+            ),
+            ("flow:x/a->t:1", "flow:x/a->t:1"),
+            ("flow:a", "flow:a"),
+            ("", ""),
+        ] {
+            assert_eq!(rename(text, other), Ok(expected.to_owned()), "{text}");
+        }
+        for text in ["host bad", "flow:a->bad:1", "dst bad"] {
+            assert_eq!(rename(text, other), Err(()), "{text}");
         }
     }
 

@@ -76,6 +76,15 @@ impl Drop for Code {
 impl Code {
     /// Compiles for a handle; the error is libpcap's message.
     pub(crate) fn compile(handle: &Handle, expression: &str) -> std::result::Result<Code, String> {
+        Code::compile_as(handle, expression, 1)
+    }
+
+    /// The same, without libpcap's optimizer (0) or with it (1).
+    fn compile_as(
+        handle: &Handle,
+        expression: &str,
+        optimize: c_int,
+    ) -> std::result::Result<Code, String> {
         let text = CString::new(expression).map_err(|_| "has a zero byte".to_owned())?;
         let functions = handle.functions();
         let mut program = BpfProgram { len: 0, insns: std::ptr::null_mut() };
@@ -87,7 +96,7 @@ impl Code {
                 handle.as_ptr(),
                 &mut program,
                 text.as_ptr(),
-                1,
+                optimize,
                 NETMASK_UNKNOWN,
             )
         };
@@ -121,7 +130,6 @@ impl Code {
 
 /// Whether an expression gives an IP protocol by a name that libpcap looks up: `ip proto \tcp`, `proto ospf`.
 fn names_protocol(expression: &str) -> bool {
-    let separates = |c: char| c.is_whitespace() || "()!&|".contains(c);
     let mut before = "";
     let mut looked_up = false;
     for word in expression.split(separates).filter(|word| !word.is_empty()) {
@@ -149,16 +157,73 @@ fn knows_protocols(handle: &Handle) -> bool {
 /// [`Error::Expression`] with libpcap's message, [`Error::Filter`] for `protochain`, whose loops no
 /// kernel accepts, [`Error::Unsupported`] without the library.
 pub fn compile(expression: &str, snaplen: u32) -> Result<Program> {
+    program(expression, &handle(snaplen)?)
+}
+
+/// [`compile`], for keeping no more than whether a frame matches, in a process on which others depend: within some
+/// 0.3 s of a processor, and without asking anybody for a name. Those of `/etc/hosts`, `/etc/services` and the like are
+/// known.
+///
+/// # Errors
+/// As [`compile`]; the expression has more than [`MOST_WORDS`] words, or libpcap makes more than [`MOST_BOUNDED`]
+/// instructions of it at first.
+pub fn compile_bounded(expression: &str) -> Result<Program> {
+    let wrong = |message: String| Error::Expression { expression: expression.to_owned(), message };
+    let words = expression.split(separates).filter(|word| !word.is_empty()).count();
+    if words > MOST_WORDS {
+        return Err(wrong(format!("it has {words} words, of at most {MOST_WORDS}")));
+    }
+    let handle = handle(1)?;
+    netloom_sys::seccomp::without_sockets(|| {
+        // libpcap's optimizer takes a time that grows with the cube of the length.
+        let first = Code::compile_as(&handle, expression, 0).map_err(&wrong)?;
+        let length = first.insns().len();
+        if length > MOST_BOUNDED {
+            return Err(wrong(format!(
+                "it takes {length} instructions, of at most {MOST_BOUNDED}: make it shorter, or name protocols \
+                 (`tcp port 80` instead of `port 80`)"
+            )));
+        }
+        program(expression, &handle)
+    })?
+    .map_err(explained)
+}
+
+/// Most words of an expression of [`compile_bounded`].
+pub const MOST_WORDS: usize = 160;
+
+/// Most instructions of it before they are optimized: as many as a kernel takes.
+pub const MOST_BOUNDED: usize = 4096;
+
+/// Names that are looked up elsewhere are unknown: what to write instead.
+fn explained(error: Error) -> Error {
+    match error {
+        Error::Expression { expression, message } if message.starts_with("unknown host") => {
+            let message = format!("{message}: write an address, or the name of a node");
+            Error::Expression { expression, message }
+        }
+        other => other,
+    }
+}
+
+fn handle(snaplen: u32) -> Result<Handle> {
     let functions = library::get()?;
     let snaplen = c_int::try_from(snaplen.max(1)).unwrap_or(c_int::MAX);
     // SAFETY: takes numbers and gives a new handle or null.
     let pcap = unsafe { (functions.pcap_open_dead)(ETHERNET, snaplen) };
-    let handle =
-        Handle::new(functions, pcap).ok_or(Error::Memory { operation: "open for compiling" })?;
-    let code = Code::compile_named(&handle, expression)
+    Handle::new(functions, pcap).ok_or(Error::Memory { operation: "open for compiling" })
+}
+
+fn program(expression: &str, handle: &Handle) -> Result<Program> {
+    let code = Code::compile_named(handle, expression)
         .map_err(|message| Error::Expression { expression: expression.to_owned(), message })?;
     Program::new(code.insns().to_vec())
         .map_err(|source| Error::Filter { expression: expression.to_owned(), source })
+}
+
+/// Whether a character stands between words.
+fn separates(c: char) -> bool {
+    c.is_whitespace() || "()!&|".contains(c)
 }
 
 /// The verdict of libpcap's own interpreter on a frame: the bytes to keep, 0 for none. For

@@ -39,6 +39,9 @@ pub enum Error {
         /// libpcap's message.
         message: String,
     },
+    /// No thread without sockets.
+    #[error(transparent)]
+    Failed(#[from] netloom_sys::Error),
     /// libpcap gave no handle.
     #[error("libpcap: {operation}: out of memory")]
     Memory {

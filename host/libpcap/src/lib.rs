@@ -4,7 +4,8 @@
 //! the process ends; building needs nothing of it. Without it, everything here returns
 //! [`Error::Unsupported`], which names the package.
 //!
-//! [`compile`] gives a checked program for Ethernet frames. [`Live`] captures by libpcap's own
+//! [`compile`] gives a checked program for Ethernet frames, [`compile_bounded`] one of an expression that may be
+//! anybody's. [`Live`] captures by libpcap's own
 //! engine; netloom has faster ones. Unused parts are not bound: files, interface lists, sending.
 
 mod compile;
@@ -12,7 +13,7 @@ mod error;
 mod library;
 mod live;
 
-pub use compile::{compile, offline_filter};
+pub use compile::{MOST_BOUNDED, MOST_WORDS, compile, compile_bounded, offline_filter};
 pub use error::{Error, Result};
 pub use live::{Breaker, Frame, Live, LiveOptions, Statistics, Taken};
 

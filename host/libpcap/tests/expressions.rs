@@ -3,7 +3,9 @@
 
 use super::support;
 use netloom_kit::{isolated, needs};
-use netloom_libpcap::{Error, compile, offline_filter, version};
+use netloom_libpcap::{
+    Error, MOST_BOUNDED, MOST_WORDS, compile, compile_bounded, offline_filter, version,
+};
 use support::{frames, noise::Noise, recorded};
 
 /// Where libpcap's interpreter is not as Linux: an offset that wraps, a shift by over 31 bits.
@@ -129,5 +131,98 @@ fn without_names_of_protocols_a_filter_by_name_is_refused() {
         for other in ["ip proto 6", "tcp port 80", "ether proto \\ip"] {
             compile(other, 65_535).unwrap();
         }
+    });
+}
+
+/// Many of these, in at most 4,096 bytes.
+fn in_a_row(first: &str, between: &str, one: impl Fn(u32) -> String) -> String {
+    let mut all = first.to_owned() + &one(1);
+    for number in 2.. {
+        let next = format!("{between}{}", one(number));
+        if all.len() + next.len() > 4096 {
+            break;
+        }
+        all.push_str(&next);
+    }
+    all
+}
+
+#[test]
+fn an_expression_of_others_takes_bounded_work() {
+    needs!("libpcap");
+    isolated!({
+        // libpcap takes minutes for the first.
+        for expression in [
+            in_a_row("port ", "||", |n| n.to_string()),
+            in_a_row("host ", "||", |n| n.to_string()),
+            in_a_row("portrange ", "||", |n| format!("{n}-{}", n + 9)),
+            in_a_row("portrange ", "||", |n| format!("{n}-{}", n + 9))[..1000].to_owned() + "9",
+            in_a_row("", "&&", |n| format!("(port {n}||{})", n + 1)),
+            in_a_row("", " or ", |n| format!("tcp port {n}")),
+            in_a_row("", "+", |_| "ip[0]".to_owned()) + "=1",
+            "(".repeat(2000) + "ip" + &")".repeat(2000),
+            "ip[".repeat(800) + "0" + &"]".repeat(800) + "=1",
+        ] {
+            let before = netloom_kit::worked(std::process::id());
+            let made = compile_bounded(&expression);
+            let took = netloom_kit::worked(std::process::id()) - before;
+            let begin = &expression[..40];
+            assert!(took < std::time::Duration::from_secs(3), "{begin}: {took:?}");
+            if let Err(e) = made {
+                let words = e.to_string();
+                let told = [format!("at most {MOST_WORDS}"), format!("at most {MOST_BOUNDED}")];
+                assert!(told.iter().any(|told| words.contains(told)), "{begin}: {words}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_too_long_is_the_same_program() {
+    needs!("libpcap", "protocols");
+    let mut expressions: Vec<String> =
+        recorded::programs().into_iter().map(|(expression, _)| expression).collect();
+    // As a flow of nodes that have ten addresses each.
+    let hosts = |side: &str| {
+        let all: Vec<String> = (1..=10).map(|n| format!("{side} host fd00::{n}")).collect();
+        format!("({})", all.join(" or "))
+    };
+    expressions.push(format!("({} and {} and dst port 80)", hosts("src"), hosts("dst")));
+    for expression in expressions {
+        let [one, other] = [compile(&expression, 1), compile_bounded(&expression)]
+            .map(|program| program.unwrap_or_else(|e| panic!("{expression}: {e}")));
+        assert_eq!(one.insns(), other.insns(), "{expression}");
+    }
+}
+
+#[test]
+fn names_of_others_are_asked_of_nobody() {
+    needs!("libpcap", "protocols");
+    isolated!({
+        version().unwrap();
+        compile_bounded("tcp port http").unwrap();
+        let hidden =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "etc", "/etc"]).status();
+        assert!(hidden.unwrap().success());
+        std::fs::write("/etc/nsswitch.conf", "hosts: files dns\nnetworks: files dns\n").unwrap();
+        std::fs::write("/etc/hosts", "10.9.8.7 known\n").unwrap();
+        let resolver = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+        std::fs::write("/etc/resolv.conf", resolver).unwrap();
+        let mut batch = netloom_netlink::Batch::new();
+        batch.push("link lo", &netloom_netlink::Change::of(1).up());
+        netloom_netlink::Socket::open().unwrap().run(&mut batch).unwrap();
+        let server = std::net::UdpSocket::bind("127.0.0.1:53").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let asked = || server.recv(&mut [0; 512]).is_ok();
+        compile_bounded("host known").unwrap();
+        for name in ["host secret.example", "src secret.example or dst secret.example"] {
+            let refused = compile_bounded(name).unwrap_err().to_string();
+            assert!(refused.contains("write an address, or the name of a node"), "{refused}");
+        }
+        assert!(compile_bounded("net secret.example").is_err());
+        assert!(!asked(), "the name server was asked");
+        // Where that is meant, it is.
+        compile("host secret.example", 1).unwrap_err();
+        assert!(asked());
     });
 }

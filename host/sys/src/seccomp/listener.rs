@@ -66,18 +66,30 @@ pub fn install(filter: &Filter) -> Result<(Listener, bool)> {
 }
 
 fn install_with(filter: &Filter, flags: libc::c_ulong) -> Result<OwnedFd> {
+    let fd = set(filter, flags | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    // SAFETY: the kernel gave this descriptor to this call alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Installs a filter without a listener in this thread, which must have no_new_privs or `CAP_SYS_ADMIN`. Children inherit
+/// it; nobody can remove it.
+///
+/// # Errors
+/// As [`install`], without EBUSY.
+pub fn restrict(filter: &Filter) -> Result<()> {
+    set(filter, 0).map(drop)
+}
+
+fn set(filter: &Filter, flags: libc::c_ulong) -> Result<i32> {
     let code = filter.instructions();
     let program = libc::sock_fprog {
         len: u16::try_from(code.len()).unwrap_or(u16::MAX),
         filter: code.as_ptr().cast_mut(),
     };
-    let flags = flags | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let mode = libc::SECCOMP_SET_MODE_FILTER;
     // SAFETY: the kernel reads `len` instructions, which `filter` holds until this returns, and writes none.
     let fd = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(last("install"))?;
-    // SAFETY: the kernel gave this descriptor to this call alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(last("install"))
 }
 
 fn last(operation: &'static str) -> impl FnOnce() -> Error {
