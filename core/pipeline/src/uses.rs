@@ -20,6 +20,11 @@ impl Count {
         self.0.get(&number).copied().unwrap_or(0)
     }
 
+    /// What is used at all.
+    pub(crate) fn used(&self) -> impl Iterator<Item = u32> {
+        self.0.keys().copied()
+    }
+
     fn add(&mut self, number: u32) {
         *self.0.entry(number).or_default() += 1;
     }
@@ -42,6 +47,8 @@ pub(crate) struct Uses {
     /// Groups by entries, and by buckets of groups.
     pub(crate) groups: Count,
     pub(crate) chained: Count,
+    /// Groups that there are, by their kind's number.
+    pub(crate) kinds: Count,
     /// Meters by entries.
     pub(crate) meters: Count,
 }
@@ -59,12 +66,29 @@ impl Uses {
 
     pub(crate) fn group_comes(&mut self, group: &Group) {
         self.bytes += of_buckets(&group.buckets);
+        self.kinds.add(u8::from(group.kind).into());
         group.chained().for_each(|number| self.chained.add(number));
     }
 
     pub(crate) fn group_goes(&mut self, group: &Group) {
-        self.bytes -= of_buckets(&group.buckets);
+        self.group_leaves(group);
+        self.group_is_forgotten(group);
+    }
+
+    /// A group is deleted; its memory is still in use.
+    pub(crate) fn group_leaves(&mut self, group: &Group) {
+        self.kinds.take(u8::from(group.kind).into());
         group.chained().for_each(|number| self.chained.take(number));
+    }
+
+    /// The same of all groups.
+    pub(crate) fn all_groups_leave(&mut self) {
+        (self.kinds, self.chained) = Default::default();
+    }
+
+    /// The memory of a deleted group is free.
+    pub(crate) fn group_is_forgotten(&mut self, group: &Group) {
+        self.bytes -= of_buckets(&group.buckets);
     }
 
     pub(crate) fn meter_comes(&mut self, meter: &Meter) {

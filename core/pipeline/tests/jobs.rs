@@ -342,3 +342,99 @@ fn parts_of_requests_that_are_never_whole_are_bounded() {
     let whole = ask(Request::TableFeatures(vec![]));
     assert!(matches!(bench.say(CONTROLLER, &whole)[..], [Message::MultipartReply(_), ..]));
 }
+
+/// How many groups and meters a switch tells of.
+fn kept(bench: &mut Bench) -> usize {
+    [Request::GroupDesc, Request::MeterConfig(METER_ALL)]
+        .into_iter()
+        .flat_map(|body| bench.say(OTHER, &ask(body)))
+        .map(|answer| match answer {
+            Message::MultipartReply(MultipartReply { body: Reply::GroupDesc(all), .. }) => {
+                all.len()
+            }
+            Message::MultipartReply(MultipartReply { body: Reply::MeterConfig(all), .. }) => {
+                all.len()
+            }
+            other => panic!("{other:?}"),
+        })
+        .sum()
+}
+
+#[test]
+fn all_groups_and_meters_are_gone_at_once_and_their_memory_in_parts() {
+    let mut bench = Bench::new(Version::V13);
+    bench.connect(OTHER);
+    let before = bench.switch.bytes();
+    let group = |command, group, through| {
+        let buckets = vec![Bucket::new(0, vec![Action::Group(through)])];
+        Message::GroupMod(GroupMod { command, kind: GroupType::All, group, buckets })
+    };
+    let meter = |command, meter| {
+        let bands = vec![Band { rate: 1, burst: 0, kind: BandKind::Drop }];
+        Message::MeterMod(MeterMod { command, flags: MeterFlags::KBPS, meter, bands })
+    };
+    let leaf = GroupMod { buckets: vec![], ..group_of(&group(GroupCommand::Add, 1, 1)) };
+    bench.done(&Message::GroupMod(leaf.clone()));
+    for number in 2..=u32::from(MANY) {
+        bench.done(&group(GroupCommand::Add, number, 1));
+        bench.done(&meter(MeterCommand::Add, number));
+    }
+    for delete in
+        [group(GroupCommand::Delete, GROUP_ALL, 1), meter(MeterCommand::Delete, METER_ALL)]
+    {
+        let (had, there) = (bench.switch.bytes(), kept(&mut bench));
+        begin(&mut bench, &delete);
+        assert!(bench.switch.is_busy(CONTROLLER));
+        assert!(kept(&mut bench) < there / 2 + 2, "{delete:?}");
+        // What another one makes meanwhile stays, and is bound by nothing that was before.
+        if matches!(delete, Message::GroupMod(_)) {
+            assert_eq!(bench.say(OTHER, &Message::GroupMod(leaf.clone())), []);
+            let one = GroupMod { command: GroupCommand::Delete, ..leaf.clone() };
+            assert_eq!(bench.say(OTHER, &Message::GroupMod(one)), []);
+        }
+        let mut parts = 0;
+        while bench.switch.is_busy(CONTROLLER) {
+            let mut work = Work::steps(STEPS);
+            bench.switch.affected_next(CONTROLLER, &mut work);
+            bench.switch.proceed(CONTROLLER, &mut work, bench.now, &mut Outputs::default());
+            parts += 1;
+        }
+        assert!(parts > 10, "{parts}");
+        assert!(bench.switch.bytes() < had);
+    }
+    assert_eq!((bench.switch.bytes(), kept(&mut bench)), (before, 0));
+}
+
+fn group_of(message: &Message) -> GroupMod {
+    let Message::GroupMod(group) = message else { panic!("{message:?}") };
+    group.clone()
+}
+
+#[test]
+fn groups_are_counted_by_kind_and_not_one_by_one() {
+    let most = 20_000;
+    let mut bench = Bench::with(Version::V13, Options { max_groups: most, ..Options::default() });
+    let group = |command, kind, group| {
+        let buckets = vec![Bucket::new(0, vec![])];
+        Message::GroupMod(GroupMod { command, kind, group, buckets })
+    };
+    let (all, select) = (GroupType::All, GroupType::Select);
+    let begun = std::time::Instant::now();
+    for number in 1..=most {
+        bench.done(&group(GroupCommand::Add, all, number));
+    }
+    // Looked at one by one they take some 200,000,000 looks.
+    println!("{most} groups in {:?}", begun.elapsed());
+    let full = Some(Reason::GroupModFailedOutOfGroups);
+    assert_eq!(bench.refused(&group(GroupCommand::Add, all, most + 1)), full);
+    bench.done(&group(GroupCommand::Add, select, most + 1));
+    bench.done(&group(GroupCommand::Modify, all, 1));
+    assert_eq!(bench.refused(&group(GroupCommand::Modify, all, most + 1)), full);
+    bench.done(&group(GroupCommand::Modify, select, 1));
+    bench.done(&group(GroupCommand::Modify, all, most + 1));
+    assert_eq!(bench.refused(&group(GroupCommand::Add, all, most + 2)), full);
+    bench.done(&group(GroupCommand::Delete, all, 2));
+    bench.done(&group(GroupCommand::Add, all, most + 2));
+    bench.done(&group(GroupCommand::Delete, all, GROUP_ALL));
+    bench.done(&group(GroupCommand::Add, all, 1));
+}

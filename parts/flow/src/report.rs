@@ -39,6 +39,7 @@ impl Server {
         });
         let others = self.channels.keys().filter(|id| !self.controllers.has(**id));
         let tables = (0..=254).map_while(|table| switch.table_counters(table));
+        let (groups, meters) = switch.group_and_meter_counts();
         Ok(Shown {
             name: self.application.name.clone(),
             datapath: format!("{:#018x}", self.application.datapath),
@@ -53,8 +54,8 @@ impl Server {
             tables: self.application.tables,
             max_entries: self.application.max_entries,
             entries: tables.map(|(entries, ..)| count(entries)).sum(),
-            groups: count(switch.groups().count()),
-            meters: count(switch.meters().count()),
+            groups: count(groups),
+            meters: count(meters),
             ports,
             controllers: controllers.collect(),
             connections: others.filter_map(|id| self.connection_shown(*id)).collect(),

@@ -294,18 +294,8 @@ impl Server {
             .chain(
                 ports.into_iter().filter_map(|number| self.port_record(number)).map(Record::Port),
             )
-            .chain(
-                switch
-                    .groups()
-                    .filter(|group| group.counters.0 > 0)
-                    .map(|group| Record::Group(Box::new(group))),
-            )
-            .chain(
-                switch
-                    .meters()
-                    .filter(|meter| meter.counters.0 > 0)
-                    .map(|meter| Record::Meter(Box::new(meter))),
-            );
+            .chain(switch.groups_used().map(|group| Record::Group(Box::new(group))))
+            .chain(switch.meters_used().map(|meter| Record::Meter(Box::new(meter))));
         let mut bytes = vec![];
         for record in records {
             // Each was written before, so each can be.

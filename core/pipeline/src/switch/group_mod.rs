@@ -1,7 +1,5 @@
 //! Changes of groups and meters (sections 6.5 and 6.6, 7.3.4.2, 7.3.4.4).
 
-use std::collections::BTreeSet;
-
 use netloom_openflow::action::{GROUP_ALL, GROUP_ANY, GROUP_MAX};
 use netloom_openflow::flow::RemovedReason;
 use netloom_openflow::group::{GroupCommand, GroupMod, GroupType};
@@ -11,7 +9,7 @@ use netloom_openflow::meter::{
 };
 use netloom_openflow::{Bucket, PortNumber, Reason, Version};
 
-use super::task::{Chosen, Task};
+use super::task::{Chosen, Gone, Task};
 use super::{Change, ConnectionId, Outputs, Switch};
 use crate::check;
 use crate::group::Group;
@@ -36,9 +34,9 @@ impl Switch {
         let number = change.group;
         match change.command {
             GroupCommand::Delete => {
-                let gone = self.delete_groups(number)?;
-                let gone = Chosen::Groups(gone);
-                self.remove_users((id, xid), gone, RemovedReason::GroupDelete, now, out);
+                let (gone, users) = self.delete_groups(number)?;
+                let gone = Task::Forget(gone, users, RemovedReason::GroupDelete);
+                self.forget_with_users((id, xid), gone, now, out);
             }
             GroupCommand::Add if self.groups.0.contains_key(&number) => {
                 return Err(Reason::GroupModFailedGroupExists);
@@ -72,9 +70,9 @@ impl Switch {
         if number > GROUP_MAX {
             return Err(Reason::GroupModFailedInvalidGroup);
         }
-        let alike =
-            self.groups.0.iter().filter(|(other, group)| **other != number && group.kind == kind);
-        if alike.count() >= usize::try_from(self.options.max_groups).unwrap_or(usize::MAX) {
+        let is_another = self.groups.0.get(&number).is_none_or(|old| old.kind != kind);
+        let alike = self.uses.kinds.of(u8::from(kind).into());
+        if is_another && alike >= self.options.max_groups {
             return Err(Reason::GroupModFailedOutOfGroups);
         }
         if buckets.len() > MOST_BUCKETS {
@@ -126,39 +124,41 @@ impl Switch {
         if known && usable { Ok(()) } else { Err(Reason::GroupModFailedBadWatch) }
     }
 
-    /// Removes a group, or all; returns those that entries use.
-    fn delete_groups(&mut self, number: u32) -> Result<BTreeSet<u32>, Reason> {
-        let gone = match number {
-            GROUP_ALL => std::mem::take(&mut self.groups.0),
+    /// Removes a group, or all; returns them, and which entries use them. Deleting what does not exist is not an error.
+    fn delete_groups(&mut self, number: u32) -> Result<(Gone, Chosen), Reason> {
+        let (gone, used) = match number {
+            GROUP_ALL => {
+                self.uses.all_groups_leave();
+                (std::mem::take(&mut self.groups.0), self.uses.groups.used().collect())
+            }
             _ if number > GROUP_MAX => return Err(Reason::GroupModFailedInvalidGroup),
             _ if self.uses.chained.of(number) > 0 && self.groups.0.contains_key(&number) => {
                 return Err(Reason::GroupModFailedChainedGroup);
             }
-            // Deleting what does not exist is not an error.
-            _ => self.groups.0.remove(&number).map(|group| (number, group)).into_iter().collect(),
+            _ => {
+                let gone = self.groups.0.remove(&number);
+                gone.iter().for_each(|group| self.uses.group_leaves(group));
+                let is_used = gone.is_some() && self.uses.groups.of(number) > 0;
+                let used = is_used.then_some(number).into_iter().collect();
+                (gone.map(|group| (number, group)).into_iter().collect(), used)
+            }
         };
-        for (number, group) in &gone {
-            self.uses.group_goes(group);
-            self.note(Change::Group(*number));
-        }
-        Ok(gone.into_keys().filter(|group| self.uses.groups.of(*group) > 0).collect())
+        Ok((Gone::Groups(gone), Chosen::Groups(used)))
     }
 
-    /// Removes the entries that use what is gone: at once, or some at a time.
-    fn remove_users(
+    /// Forgets what is gone, and removes the entries that use it: at once, or some at a time.
+    fn forget_with_users(
         &mut self,
         (id, xid): (ConnectionId, u32),
-        gone: Chosen,
-        reason: RemovedReason,
+        task: Task,
         now: Time,
         out: &mut Outputs,
     ) {
-        if !gone.is_empty() {
-            // Only 1.3 has groups and meters.
-            self.begin_job(id, Version::V13, xid, Task::Delete(gone, reason));
-            if self.has_few() {
-                self.finish(id, now, out);
-            }
+        let at_once = matches!(&task, Task::Forget(gone, ..) if self.are_few(gone));
+        // Only 1.3 has groups and meters.
+        self.begin_job(id, Version::V13, xid, task);
+        if at_once {
+            self.finish(id, now, out);
         }
     }
 
@@ -173,8 +173,9 @@ impl Switch {
         let number = change.meter;
         match change.command {
             MeterCommand::Delete => {
-                let gone = Chosen::Meters(self.delete_meters(number));
-                self.remove_users((id, xid), gone, RemovedReason::Delete, now, out);
+                let (gone, users) = self.delete_meters(number);
+                let gone = Task::Forget(gone, users, RemovedReason::Delete);
+                self.forget_with_users((id, xid), gone, now, out);
             }
             MeterCommand::Add if self.meters.contains_key(&number) => {
                 return Err(Reason::MeterModFailedMeterExists);
@@ -204,18 +205,18 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes a meter, or all; returns those that entries use. Deleting what does not exist is not an error.
-    fn delete_meters(&mut self, number: u32) -> BTreeSet<u32> {
-        let gone: Vec<(u32, Meter)> = match number {
-            METER_ALL => std::mem::take(&mut self.meters).into_iter().collect(),
-            _ => self.meters.remove(&number).map(|meter| (number, meter)).into_iter().collect(),
+    /// Removes a meter, or all; returns them, and which entries use them. Deleting what does not exist is not an error.
+    fn delete_meters(&mut self, number: u32) -> (Gone, Chosen) {
+        let (gone, used) = match number {
+            METER_ALL => (std::mem::take(&mut self.meters), self.uses.meters.used().collect()),
+            _ => {
+                let gone = self.meters.remove(&number);
+                let is_used = gone.is_some() && self.uses.meters.of(number) > 0;
+                let used = is_used.then_some(number).into_iter().collect();
+                (gone.map(|meter| (number, meter)).into_iter().collect(), used)
+            }
         };
-        for (number, meter) in &gone {
-            self.uses.meter_goes(meter);
-            self.note(Change::Meter(*number));
-        }
-        let used = gone.into_iter().map(|(number, _)| number);
-        used.filter(|meter| self.uses.meters.of(*meter) > 0).collect()
+        (Gone::Meters(gone), Chosen::Meters(used))
     }
 
     fn check_meter(&self, change: &MeterMod) -> Result<(), Reason> {

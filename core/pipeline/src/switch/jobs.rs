@@ -4,13 +4,15 @@
 //! those that come later have greater numbers. Its connection's next messages are to wait until it is done; so answers and
 //! barriers stay in order. What a connection that is gone has ordered is still done.
 
+use std::collections::BTreeSet;
+
 use netloom_openflow::flow::NO_BUFFER;
 use netloom_openflow::multipart::{Aggregate, FlowStats, MORE, segments};
 use netloom_openflow::{ErrorMessage, Message, Reason, Reply, Version};
 
 use super::stats::flow_stats;
-use super::task::{BYTES, CHANGED, Chosen, Filter, Modifying, TOLD, Task};
-use super::{Affected, ConnectionId, Outputs, Switch};
+use super::task::{BYTES, CHANGED, Chosen, Filter, Gone, Modifying, TOLD, Task};
+use super::{Affected, Change, ConnectionId, Outputs, Switch};
 use crate::rule::{Rule, RuleId, Time};
 use crate::uses;
 use crate::work::Work;
@@ -56,6 +58,11 @@ impl Switch {
     /// Whether a message about all entries is done at once.
     pub(super) fn has_few(&self) -> bool {
         self.entries() <= FEW
+    }
+
+    /// Whether groups or meters are deleted at once, with the entries that use them.
+    pub(super) fn are_few(&self, gone: &Gone) -> bool {
+        self.has_few() && u64::try_from(gone.len()).is_ok_and(|count| count <= FEW)
     }
 
     /// Begins what a message asks for.
@@ -148,7 +155,7 @@ impl Switch {
         let Some(job) = self.jobs.get(&id) else { return };
         let may_be_left = match job.task {
             // The group or meter is already gone; entries that use it must not stay.
-            Task::Delete(Chosen::Groups(_) | Chosen::Meters(_), _) => false,
+            Task::Delete(Chosen::Groups(_) | Chosen::Meters(_), _) | Task::Forget(..) => false,
             Task::Delete(Chosen::Filter(_), _) | Task::Modify(_) => true,
             Task::Tell(_) | Task::Sum(..) | Task::List(..) => {
                 self.jobs.remove(&id);
@@ -204,6 +211,7 @@ impl Switch {
                 *from = left.unwrap_or(u32::MAX);
                 (Some(reply), left.is_none())
             }
+            Task::Forget(..) => return Ok(self.forget_some(job, work)),
             Task::Delete(_, reason) => {
                 let reason = *reason;
                 self.for_next(&mut job.next, work, |switch, id| {
@@ -297,6 +305,40 @@ impl Switch {
             self.resume(&bytes, in_port, now, out);
         }
         Ok(())
+    }
+
+    /// Goes on to forget what was deleted; then its users are next. Returns whether there are none.
+    fn forget_some(&mut self, job: &mut Job, work: &mut Work) -> bool {
+        let Task::Forget(gone, users, reason) = &mut job.task else { return false };
+        self.forget(gone, work);
+        if gone.len() > 0 {
+            return false;
+        }
+        let users = std::mem::replace(users, Chosen::Groups(BTreeSet::new()));
+        let is_done = users.is_empty();
+        job.task = Task::Delete(users, *reason);
+        is_done
+    }
+
+    /// Frees the memory of deleted groups or meters, and notes that they are gone.
+    fn forget(&mut self, gone: &mut Gone, work: &mut Work) {
+        while work.is_left() {
+            let bytes = match gone {
+                Gone::Groups(groups) => {
+                    let Some((number, group)) = groups.pop_first() else { return };
+                    self.uses.group_is_forgotten(&group);
+                    self.note(Change::Group(number));
+                    uses::of_buckets(&group.buckets)
+                }
+                Gone::Meters(meters) => {
+                    let Some((number, meter)) = meters.pop_first() else { return };
+                    self.uses.meter_goes(&meter);
+                    self.note(Change::Meter(number));
+                    uses::of_meter(&meter)
+                }
+            };
+            work.spend(TOLD + bytes / BYTES);
+        }
     }
 
     /// Whether a place is behind all entries.

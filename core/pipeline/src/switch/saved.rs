@@ -167,6 +167,23 @@ impl Switch {
         }
     }
 
+    /// How many groups and meters there are.
+    pub fn group_and_meter_counts(&self) -> (usize, usize) {
+        (self.groups.0.len(), self.meters.len())
+    }
+
+    /// The groups through which packets went.
+    pub fn groups_used(&self) -> impl Iterator<Item = SavedGroup> {
+        let used = self.groups.0.iter().filter(|(_, group)| group.packets > 0);
+        used.map(|(number, group)| saved_group(*number, group))
+    }
+
+    /// The meters through which packets went.
+    pub fn meters_used(&self) -> impl Iterator<Item = SavedMeter> {
+        let used = self.meters.iter().filter(|(_, meter)| meter.packets > 0);
+        used.map(|(number, meter)| saved_meter(*number, meter))
+    }
+
     /// The groups.
     pub fn groups(&self) -> impl Iterator<Item = SavedGroup> {
         self.groups.0.iter().map(|(number, group)| saved_group(*number, group))

@@ -1,13 +1,15 @@
 //! What messages about many entries, groups or meters ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netloom_openflow::action::GROUP_ANY;
 use netloom_openflow::flow::{FlowCommand, FlowMod, RemovedReason, TABLE_ALL};
 use netloom_openflow::multipart::Aggregate;
 use netloom_openflow::{Action, PortNumber, Version, weight};
 
+use crate::group::Group;
 use crate::key::Pattern;
+use crate::meter::Meter;
 use crate::rule::Rule;
 
 /// Steps for an entry that is told, and for one that is changed or removed, and written down; and bytes of it that take
@@ -74,8 +76,26 @@ pub(super) enum Task {
     List(Listed, u32),
     /// Entries change.
     Modify(Box<Modifying>),
+    /// Deleted groups or meters are forgotten; then entries that use them go.
+    Forget(Gone, Chosen, RemovedReason),
     /// Entries go.
     Delete(Chosen, RemovedReason),
+}
+
+/// Groups or meters that were deleted.
+#[derive(Debug)]
+pub(super) enum Gone {
+    Groups(BTreeMap<u32, Group>),
+    Meters(BTreeMap<u32, Meter>),
+}
+
+impl Gone {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Gone::Groups(groups) => groups.len(),
+            Gone::Meters(meters) => meters.len(),
+        }
+    }
 }
 
 /// Which entries go.
@@ -127,7 +147,8 @@ impl Task {
                 let FlowMod { matching, instructions, .. } = &modifying.change;
                 weight::matching(matching) + weight::instructions(instructions)
             }
-            Task::Delete(Chosen::Groups(numbers) | Chosen::Meters(numbers), _) => {
+            Task::Delete(Chosen::Groups(numbers) | Chosen::Meters(numbers), _)
+            | Task::Forget(_, Chosen::Groups(numbers) | Chosen::Meters(numbers), _) => {
                 numbers.len() * weight::PLACE
             }
             _ => 0,
@@ -144,6 +165,7 @@ impl Task {
     pub(super) fn is_changing(&self) -> bool {
         match self {
             Task::Modify(modifying) => modifying.measured,
+            Task::Forget(..) => false,
             task => !task.answers(),
         }
     }
