@@ -13,12 +13,13 @@ use utoipa::openapi::path::{
     OperationBuilder, Parameter as Described, ParameterBuilder, ParameterIn,
 };
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
-use utoipa::openapi::schema::{ArrayBuilder, Schema};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{
     Content, HttpMethod, Paths, Ref, RefOr, Required, Response, ResponseBuilder, ResponsesBuilder,
 };
 
 use crate::reply::Problem;
+use crate::streaming;
 
 /// Whether a router's document has the schemas of bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +78,17 @@ pub(crate) fn of_call<C: Call>(method: HttpMethod, schemas: Schemas) -> (Paths, 
     if operation.makes {
         let place = HeaderBuilder::new().description(Some("Where it is"));
         good.headers.insert("Location".to_owned(), place.build().into());
+    }
+    if C::STREAMS {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let content = Content::new(Some(Schema::from(text)));
+        good.content.insert(streaming::EVENTS.to_owned(), content.into());
+        let last = ParameterBuilder::new()
+            .name("Last-Event-ID")
+            .parameter_in(ParameterIn::Header)
+            .description(Some("Of a stream: only what came after the event with this id"))
+            .schema(Some(Schema::from(ObjectBuilder::new().schema_type(Type::String))));
+        told.parameters.push(last.build());
     }
     let status = if operation.makes { "201" } else { "200" };
     let mut responses = ResponsesBuilder::new().response(status, good);

@@ -30,7 +30,7 @@ pub(crate) struct Lab {
     /// Limit on a quick call.
     patience: Duration,
     /// The connection of the request.
-    held: Held,
+    pub(crate) held: Held,
 }
 
 /// An answer as JSON. It is encoded by the call that found it: that of a large lab takes time, and the thread of the
@@ -128,19 +128,19 @@ impl Lab {
 
     /// Looks until there is something, the time is over, or the request has to end; `look` is told whether it is the last
     /// one, which finds something in any case.
-    pub(crate) async fn wait_for<T: Serialize + 'static, L>(
+    pub(crate) async fn wait_for<T: Send + 'static, L>(
         &self,
         end: Instant,
         mut look: impl FnMut() -> L,
-    ) -> Answer<T>
+    ) -> Result<T, Rejection>
     where
-        L: FnOnce(&dyn Service, bool) -> netloom_lab::Result<Option<T>> + Send + 'static,
+        L: FnOnce(&dyn Service, bool) -> Result<Option<T>, Rejection> + Send + 'static,
     {
         let mut looks = Looks::new(end, &self.held, &self.stopping);
         loop {
             let (look, last) = (look(), looks.are_over());
             let service = Arc::clone(&self.service);
-            let found = move || look(&*service, last)?.as_ref().map(Encoded::of).transpose();
+            let found = move || look(&*service, last);
             if let Some(found) = self.calls.run(Kind::Look, &self.held, found).await? {
                 return Ok(found);
             }

@@ -30,6 +30,7 @@ mod routes;
 mod server;
 mod sessions;
 mod socket;
+mod streaming;
 mod token;
 
 pub use client::Client;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::FromRef;
-use axum::http::{StatusCode, Uri, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
 use netloom_lab::call::{Answers, Call, Each, Parameter, Read, Takes};
 use netloom_lab::{Service, calls};
@@ -24,6 +24,7 @@ use crate::handler::{Answer, Encoded, Lab};
 use crate::parameters::{Names, Query};
 use crate::pnpm::{self, Pnpm};
 use crate::reply::Rejection;
+use crate::streaming;
 
 /// All routes with their documentation.
 pub(crate) fn router(schemas: Schemas) -> OpenApiRouter<Lab> {
@@ -95,24 +96,33 @@ impl Read for Given {
 }
 
 /// Answers a call.
-async fn answer<C: Call>(lab: Lab, names: Names, query: Query, body: Whole) -> Answer<C::Answer>
+async fn answer<C: Call>(
+    lab: Lab,
+    names: Names,
+    query: Query,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Rejection>
 where
     dyn Service: Answers<C>,
 {
     let given = Given { names, query, body };
     if given.body.is_large() {
         // It is read where nobody else waits for it.
-        return lab.call(move |s| asked::<C>(s, C::read(&given)?)).await;
+        let answer = lab.call(move |s| asked::<C>(s, C::read(&given)?)).await;
+        return answer.map(IntoResponse::into_response);
     }
     let call = C::read(&given)?;
-    if let Some(wait) = call.waits() {
-        return waited(lab, call, wait).await;
+    if C::STREAMS && streaming::is_wanted(&headers) {
+        return Ok(streaming::answer(lab, call, &headers));
     }
-    match C::OPERATION.takes {
-        Takes::Moments => lab.quick(move |s| asked(s, call)).await,
-        Takes::Asking | Takes::Long => lab.call(move |s| asked(s, call)).await,
-        Takes::Last => lab.last_call(move |s| asked(s, call)).await,
-    }
+    let answer = match (call.waits(), C::OPERATION.takes) {
+        (Some(wait), _) => waited(lab, call, wait).await,
+        (None, Takes::Moments) => lab.quick(move |s| asked(s, call)).await,
+        (None, Takes::Asking | Takes::Long) => lab.call(move |s| asked(s, call)).await,
+        (None, Takes::Last) => lab.last_call(move |s| asked(s, call)).await,
+    };
+    answer.map(IntoResponse::into_response)
 }
 
 fn asked<C: Call>(service: &dyn Service, call: C) -> Answer<C::Answer>
@@ -139,7 +149,7 @@ where
             }
             *seen = mark;
             let found = s.answer(call)?;
-            Ok((last || C::has(&found)).then_some(found))
+            (last || C::has(&found)).then(|| Encoded::of(&found)).transpose()
         }
     })
     .await

@@ -18,6 +18,7 @@ mod run;
 pub mod service;
 mod stage;
 mod store;
+pub mod stream;
 pub mod view;
 
 pub use error::{Error, Result, Subject};

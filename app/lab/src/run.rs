@@ -28,6 +28,7 @@ pub(crate) mod scope;
 pub(crate) mod service_impl;
 pub(crate) mod sources;
 pub(crate) mod status;
+pub(crate) mod streaming;
 pub(crate) mod switch_changes;
 pub(crate) mod teardown;
 pub(crate) mod tending;

@@ -3,6 +3,7 @@
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
 mod changes;
+mod events;
 mod reachability;
 mod wires;
 
@@ -16,6 +17,7 @@ pub use changes::{
     Applied, AppliedStep, Apply, Changed, LinkSettings, MoveInterface, NewLink, NewNode, NewSwitch,
     NodeSettings,
 };
+pub use events::{Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, NodeCounters};
 pub use reachability::{Family, PairFamily, PairReachability, Reachability};
 pub use wires::{DirectionView, FateView, Fates, WireView};
 

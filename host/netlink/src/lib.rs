@@ -29,6 +29,7 @@ mod query;
 mod route;
 mod rule;
 mod socket;
+mod spaces;
 mod uapi;
 mod watch;
 
@@ -49,6 +50,7 @@ pub use query::{
 pub use route::{DeleteRoute, Multipath, Route};
 pub use rule::{DeleteRule, KernelRule, RuleInfo};
 pub use socket::Socket;
+pub use spaces::ManySpaces;
 pub use watch::{AddressWatch, Changed, ChangedLinks, LinkWatch, RouteWatch};
 
 #[cfg(test)]

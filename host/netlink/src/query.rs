@@ -268,6 +268,16 @@ impl Socket {
         self.dump(&mut question, "links", read_link)
     }
 
+    /// The same of the namespace that has this id in the socket's own.
+    pub(crate) fn links_of(&mut self, space: i32) -> Result<Vec<LinkInfo>> {
+        let mut question = Vec::with_capacity(64);
+        Encoder::message(&mut question, RTM_GETLINK, REQUEST | DUMP, |encoder| {
+            encoder.fixed(&header(0, 0, 0));
+            encoder.attribute(IFLA_TARGET_NETNSID, &space.to_ne_bytes());
+        });
+        self.dump(&mut question, "links", read_link)
+    }
+
     /// One link by name or index, with counters; `None` if there is no such link.
     ///
     /// # Errors

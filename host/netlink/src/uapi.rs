@@ -63,6 +63,7 @@ pub(crate) const IFLA_NUM_TX_QUEUES: u16 = 31;
 pub(crate) const IFLA_NUM_RX_QUEUES: u16 = 32;
 pub(crate) const IFLA_CARRIER: u16 = 33;
 pub(crate) const IFLA_LINK_NETNSID: u16 = 37;
+pub(crate) const IFLA_TARGET_NETNSID: u16 = 46;
 pub(crate) const IFLA_NEW_IFINDEX: u16 = 49;
 pub(crate) const IFLA_INET_CONF: u16 = 1;
 pub(crate) const IFLA_INET6_CONF: u16 = 2;

@@ -79,12 +79,7 @@ impl AddressWatch {
         &mut self,
         namespaces: impl IntoIterator<Item = (i32, BorrowedFd<'f>)>,
     ) -> Result<()> {
-        let mut batch = Batch::new();
-        for (number, space) in namespaces {
-            let request = Number { number, space: space.as_raw_fd() };
-            batch.push(format!("network namespace {number}"), &request);
-        }
-        self.asker.run(&mut batch)
+        number(&mut self.asker, namespaces)
     }
 
     /// All changes since the last call; does not wait.
@@ -270,6 +265,19 @@ fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: a message of this type carries an int, within `control`; it is read unaligned.
     Ok(Some(unsafe { data.cast::<libc::c_int>().read_unaligned() }))
+}
+
+/// Gives each namespace its unique id in the socket's own.
+pub(crate) fn number<'f>(
+    socket: &mut Socket,
+    namespaces: impl IntoIterator<Item = (i32, BorrowedFd<'f>)>,
+) -> Result<()> {
+    let mut batch = Batch::new();
+    for (number, space) in namespaces {
+        let request = Number { number, space: space.as_raw_fd() };
+        batch.push(format!("network namespace {number}"), &request);
+    }
+    socket.run(&mut batch)
 }
 
 /// Assigns a namespace an id in the socket's own.

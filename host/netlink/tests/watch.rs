@@ -8,7 +8,8 @@ use ipnet::IpNet;
 use netloom_kit::wait_until;
 use netloom_netlink::{
     Address, AddressWatch, Batch, BridgeSpec, Change, Changed, ChangedLinks, DeleteAddress,
-    DeleteLink, ForwardingChange, ForwardingWatch, LinkRef, LinkWatch, Route, RouteWatch, Socket,
+    DeleteLink, ForwardingChange, ForwardingWatch, LinkRef, LinkWatch, ManySpaces, Route,
+    RouteWatch, Socket,
 };
 
 use super::fresh::{NetNs, with_netns};
@@ -81,6 +82,29 @@ fn a_namespace_is_added_once() {
         let _ = watch.changed().unwrap();
         give(&two, "10.0.0.1/24");
         assert_eq!(watch.changed().unwrap(), Changed::In(BTreeSet::from([5])));
+    });
+}
+
+#[test]
+fn one_socket_sees_the_links_of_many_namespaces() {
+    with_netns(&one_socket_sees_the_links_of_many_namespaces, |[empty, one, two]| {
+        prepare(&two);
+        let mut spaces = empty.run(|| ManySpaces::open().unwrap());
+        spaces.add([(3, one.fd()), (4, two.fd())]).unwrap();
+        let names = |found: Vec<netloom_netlink::LinkInfo>| -> Vec<String> {
+            found.into_iter().map(|link| link.name).collect()
+        };
+        assert_eq!(names(spaces.links(3).unwrap()), ["lo"]);
+        let here = two.run(|| Socket::open().unwrap().links().unwrap());
+        let found = spaces.links(4).unwrap();
+        assert_eq!(found.iter().map(|link| link.index).collect::<Vec<_>>(), [1, 7]);
+        assert_eq!(found[1].name, here[1].name);
+        assert!(found[1].up && found[1].mtu == here[1].mtu);
+        // An id keeps no namespace alive.
+        drop(one);
+        wait_until("it has gone", Duration::from_secs(30), || spaces.links(3).err());
+        assert!(spaces.links(5).is_err(), "there is no such id");
+        assert_eq!(names(spaces.links(4).unwrap()), ["lo", "br"]);
     });
 }
 

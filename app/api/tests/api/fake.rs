@@ -12,12 +12,13 @@ use netloom_api::{Server, serve};
 use netloom_flow::control::requests::{Shown as FlowShown, Traced};
 use netloom_lab::call::{Answers, Call, Parameter, Within, Write};
 use netloom_lab::calls::{
-    ApplyPlan, AskSwitch, CreateLink, CreateNode, CreateSwitch, DeleteNode, DeleteSwitch, Move,
-    ReadFates, ReadLog, Repair, SetNode, ShowPlan,
+    ApplyPlan, AskSwitch, CreateLink, CreateNode, CreateSwitch, DeleteNode, DeleteSwitch, Events,
+    Move, ReadFates, ReadLog, Repair, SetNode, ShowPlan,
 };
+use netloom_lab::stream::{Kept, Recorder};
 use netloom_lab::view::{
-    Applied, Changed, Ended, FateView, Fates, LabStatus, LogLine, Noting, PairReachability,
-    Reachability, Repaired,
+    Applied, Changed, Ended, FateView, Fates, LabStatus, LogLine, NodeStatus, Noting,
+    PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, LogMark, Result, Service, Subject};
 use netloom_measure::{Interfaces, Probe};
@@ -230,6 +231,17 @@ impl Fake {
         if let Some(call) = call.downcast_ref::<ReadLog>() {
             let later = records.iter().filter(|r| r.time_ns > call.after.0).cloned();
             return Box::new(later.map(LogLine::from).collect::<Vec<_>>());
+        }
+        if let Some(call) = call.downcast_ref::<Events>() {
+            // A record is an event: its time is the number of it.
+            let mut kept = Kept::new(0xfa);
+            let mut recorder = Recorder::default();
+            for record in records.iter() {
+                recorder
+                    .node(NodeStatus { name: record.text.clone(), ..status().nodes[0].clone() });
+                kept.push(recorder.take(), record.time_ns);
+            }
+            return Box::new(kept.since(call.since.0.as_deref(), recorder.picture()));
         }
         if let Some(ReadFates { end, after, .. }) = call.downcast_ref() {
             // A record is a packet: its time the sequence number, its text the fate.

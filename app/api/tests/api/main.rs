@@ -15,4 +15,5 @@ mod lifetime;
 mod pnpm;
 mod rights;
 mod shape;
+mod streams;
 mod strict;

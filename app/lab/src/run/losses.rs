@@ -30,10 +30,9 @@ pub(super) struct Between {
 impl Between {
     /// Reads those of these links; of all links of a lab at once with `whole`.
     pub(super) fn read(sources: &Sources<'_>, links: &[&PlannedLink], whole: bool) -> Between {
-        let mut between = Between::default();
-        if let Some(core) = &sources.core {
+        let core = sources.core.as_ref().map(|core| {
             // A namespace that ends meanwhile has no interfaces.
-            between.core = inside(core.as_fd(), "core", |socket| {
+            inside(core.as_fd(), "core", |socket| {
                 let mut all = BTreeMap::new();
                 if whole {
                     let links = socket.links().map_err(Error::of("core", "read its interfaces"))?;
@@ -46,8 +45,18 @@ impl Between {
                 }
                 Ok(all)
             })
-            .unwrap_or_default();
-        }
+            .unwrap_or_default()
+        });
+        Between::beside(sources, links, core.unwrap_or_default())
+    }
+
+    /// Reads those of these links that are not in the core namespace, whose interfaces have these counters.
+    pub(super) fn beside(
+        sources: &Sources<'_>,
+        links: &[&PlannedLink],
+        core: BTreeMap<u32, view::Traffic>,
+    ) -> Between {
+        let mut between = Between { core, ..Between::default() };
         let doors: Vec<&PlannedLink> = {
             let form = |link: &PlannedLink| sources.state.form(link);
             links
@@ -70,7 +79,12 @@ impl Between {
     }
 
     /// The counters of the interface that an end of a link has outside of nodes.
-    fn at(&self, state: &State, link: &PlannedLink, side: usize) -> Option<view::Traffic> {
+    pub(super) fn at(
+        &self,
+        state: &State,
+        link: &PlannedLink,
+        side: usize,
+    ) -> Option<view::Traffic> {
         match state.seat(link, side) {
             Seat::Port => self.core.get(&link.port_index(side)).copied(),
             Seat::Host => self.doors.get(&link.id).copied(),
@@ -78,7 +92,7 @@ impl Between {
         }
     }
 
-    fn in_core(&self, index: u32) -> Option<view::Traffic> {
+    pub(super) fn in_core(&self, index: u32) -> Option<view::Traffic> {
         self.core.get(&index).copied()
     }
 
@@ -111,7 +125,7 @@ fn is_separate(state: &State, link: &PlannedLink, side: usize) -> bool {
 }
 
 /// Indexes of what a link may have in the core namespace.
-fn indexes(state: &State, link: &PlannedLink) -> Vec<u32> {
+pub(super) fn indexes(state: &State, link: &PlannedLink) -> Vec<u32> {
     let of = |side: usize| match state.form(link) {
         LinkForm::Wired => vec![link.hidden_index(side), link.port_index(side)],
         LinkForm::Joined => vec![link.inner_index(side)],

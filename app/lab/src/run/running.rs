@@ -30,6 +30,7 @@ use crate::run::prospect::Looked;
 use crate::run::resolving::Resolving;
 use crate::run::revivals::Revivals;
 use crate::run::saved_settings::SavedSettings;
+use crate::run::streaming::Streaming;
 use crate::run::teardown;
 use crate::stage::attach;
 use crate::stage::inits::{Init, Inits};
@@ -86,6 +87,7 @@ pub(crate) struct Running {
     pub(crate) kept: Kept,
     load: Loads,
     pub(crate) quiet: Quiet,
+    pub(crate) streaming: Streaming,
     /// Written to when the lab has been taken down.
     pub(crate) ended: OwnedFd,
 }
@@ -196,6 +198,7 @@ impl Running {
             kept,
             load: Loads::default(),
             quiet: Quiet::default(),
+            streaming: Streaming::default(),
             ended,
         }
     }
@@ -493,6 +496,12 @@ impl Running {
     /// The core namespace; `None` while its init is gone.
     pub(crate) fn core_network(&self) -> Option<OwnedFd> {
         attach::open(&self.work().inits, NodeId::CORE).ok().flatten()
+    }
+
+    /// The core's init, while it lives.
+    pub(crate) fn core_pid(&self) -> Option<Pid> {
+        let work = self.work();
+        work.inits.get(&NodeId::CORE).filter(|init| init.lives()).map(|init| init.pid)
     }
 
     /// Whether the core's init lives.

@@ -25,9 +25,9 @@ use crate::service::LogMark;
 use crate::service::call::{Answers, Call, Inside, Named, Within};
 use crate::store::state::{SCOPE_MARK, State, make_private_dir};
 use crate::view::{
-    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabState, LabStatus, LinkSettings,
-    LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeState,
-    NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
+    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabState, LabStatus,
+    LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
+    NodeState, NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
 use crate::{Error, Result, Service, Subject};
 
@@ -477,6 +477,7 @@ without_names!(
     Ended,
     Fates,
     FlowShown,
+    LabEvent,
     LinkSettings,
     LogLine,
     NewSwitch,

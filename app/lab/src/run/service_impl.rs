@@ -20,6 +20,7 @@ use netloom_node::spec::{NodeSpec, log_names, socket_name};
 use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_sys::cgroup::Join;
 use netloom_sys::namespace;
+use rustix::process::Pid;
 
 use crate::keep::slicers;
 use crate::run::drift::Left;
@@ -30,6 +31,7 @@ use crate::service::LogMark;
 use crate::service::call::{Answers, Call, Within};
 use crate::service::calls::{self, ReadLog, calls};
 use crate::stage::users;
+use crate::store::state::State;
 use crate::view::{
     Ended, InterfaceStatus, LabStatus, LinkStatus, LogLine, NodeStatus, Repaired, SwitchStatus,
 };
@@ -51,14 +53,19 @@ impl Running {
     pub(crate) fn status(&self) -> Result<LabStatus> {
         let state = self.state();
         let pids = self.pids(&state.plan);
-        let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(&state));
-        let whole = self.has_core() && pids.iter().all(Option::is_some) && kept;
+        let whole = self.is_whole(&state, &pids);
         let mut sources = Sources::new(self, &state, &pids);
         if self.phase() == Phase::Up {
             let core = self.inhabited(&self.work(), &state).core;
             sources.drift = Some((Left::read(&self.folder)?, core));
         }
         status::read(&sources, whole)
+    }
+
+    /// Whether all inits, whose pids these are, and all keepers are complete.
+    pub(crate) fn is_whole(&self, state: &State, pids: &[Option<Pid>]) -> bool {
+        let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(state));
+        self.has_core() && pids.iter().all(Option::is_some) && kept
     }
 
     pub(crate) fn node(&self, node: &str) -> Result<NodeStatus> {

@@ -41,12 +41,12 @@ use crate::view::{
 use crate::{Error, Result};
 
 /// States of wires from their process, by link and end.
-type Directions = BTreeMap<LinkSide, DirectionState>;
+pub(super) type Directions = BTreeMap<LinkSide, DirectionState>;
 
 /// The result of one visit to a node's namespace.
 #[derive(Default)]
-struct Visit {
-    seen: Seen,
+pub(super) struct Visit {
+    pub(super) seen: Seen,
     sockets: Option<u64>,
     /// Packets that its queueing disciplines dropped.
     discipline: u64,
@@ -71,7 +71,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let slicer = slicers::shown(&sources.running.folder, plan).ok();
     Ok(LabStatus {
         name: plan.lab.clone(),
-        state: lab_state(sources, whole, &nodes),
+        state: lab_state(sources, whole, nodes.iter()),
         digest: plan.digest.clone(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
         since: state.since,
@@ -136,12 +136,16 @@ pub(crate) fn ends_and_guests(state: &State, link: &PlannedLink) -> BTreeSet<Slo
     slots
 }
 
-fn lab_state(sources: &Sources<'_>, whole: bool, nodes: &[NodeStatus]) -> LabState {
+pub(super) fn lab_state<'n>(
+    sources: &Sources<'_>,
+    whole: bool,
+    mut nodes: impl Iterator<Item = &'n NodeStatus>,
+) -> LabState {
     let troubled = |n: &NodeStatus| matches!(n.state, NodeState::Degraded | NodeState::Failed);
     match sources.phase {
         Phase::Making | Phase::Starting => LabState::Starting,
         Phase::Failed => LabState::Failed,
-        Phase::Up | Phase::Ended if whole && !nodes.iter().any(troubled) => LabState::Up,
+        Phase::Up | Phase::Ended if whole && !nodes.any(troubled) => LabState::Up,
         Phase::Up | Phase::Ended => LabState::Degraded,
     }
 }
@@ -160,7 +164,7 @@ fn nodes(sources: &Sources<'_>, between: &Between) -> Result<Vec<(NodeStatus, Of
 }
 
 /// Reads a node's network from inside its namespace. The calling thread ends afterwards.
-fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
+pub(super) fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     let Some(pid) = sources.pids[slot.get()] else { return Ok(Visit::default()) };
     let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
     // A node whose init ends meanwhile has no interfaces.
@@ -184,7 +188,12 @@ fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
     Ok(Visit { seen, sockets: diag::in_use().ok(), discipline })
 }
 
-fn node(sources: &Sources<'_>, slot: Slot, between: &Between, found: &Visit) -> NodeStatus {
+pub(super) fn node(
+    sources: &Sources<'_>,
+    slot: Slot,
+    between: &Between,
+    found: &Visit,
+) -> NodeStatus {
     let Sources { running, state, pids, .. } = sources;
     let plan = &state.plan;
     let planned = &plan.nodes[slot];
@@ -280,7 +289,7 @@ impl Cpu {
 }
 
 /// The current addresses of a node.
-fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
+pub(super) fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     let planned = &sources.state.plan.nodes[slot];
     match sources.pids[slot.get()] {
         Some(_) if planned.kind.as_vm().is_none() => {
@@ -367,7 +376,7 @@ fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
 
 /// The interfaces in a node: its own that are not elsewhere, and guests. And how many frames for its own their receive queues
 /// had no room for.
-fn interface_statuses(
+pub(super) fn interface_statuses(
     sources: &Sources<'_>,
     slot: Slot,
     between: &Between,
@@ -476,7 +485,11 @@ fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
-fn switch(sources: &Sources<'_>, slot: SwitchSlot, slicer: Option<&Sliced>) -> SwitchStatus {
+pub(super) fn switch(
+    sources: &Sources<'_>,
+    slot: SwitchSlot,
+    slicer: Option<&Sliced>,
+) -> SwitchStatus {
     let plan = &sources.state.plan;
     let flows = &sources.running.kept.keepers.flows;
     let switch = &plan.switches[slot];
@@ -501,7 +514,7 @@ fn switch(sources: &Sources<'_>, slot: SwitchSlot, slicer: Option<&Sliced>) -> S
 }
 
 /// The status of a link. `found` has the interfaces of the nodes that may have one of the link: `slots`.
-fn link<'f>(
+pub(super) fn link<'f>(
     sources: &Sources<'_>,
     link: &PlannedLink,
     between: &Between,
@@ -525,11 +538,7 @@ fn link<'f>(
         }
         _ => true,
     };
-    let at_node = |side: usize| {
-        let PlannedEnd::Node { node, interface } = link.ends[side] else { return None };
-        let name = &plan.nodes[node].interfaces[interface].name;
-        found(node).iter().find(|i| i.name == *name && i.link == link.name)?.traffic
-    };
+    let at_node = |side: usize| at_node(plan, link, side, found);
     let lost = losses::of_link(sources, link, between, wire.as_ref(), &at_node);
     let down = state.down.contains(&link.id);
     let kept = !down && !state.lost.contains_key(&link.id);
@@ -542,4 +551,16 @@ fn link<'f>(
         wire,
         lost,
     }
+}
+
+/// The counters of a node's interface at an end of a link.
+pub(super) fn at_node<'f>(
+    plan: &Plan,
+    link: &PlannedLink,
+    side: usize,
+    found: &impl Fn(Slot) -> &'f [InterfaceStatus],
+) -> Option<Traffic> {
+    let PlannedEnd::Node { node, interface } = link.ends[side] else { return None };
+    let name = &plan.nodes[node].interfaces[interface].name;
+    found(node).iter().find(|i| i.name == *name && i.link == link.name)?.traffic
 }

@@ -139,9 +139,42 @@ pub trait Call: Clone + fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether it is also answered as a stream of events.
+    const STREAMS: bool = false;
+
+    /// The same call for what comes after the event with this id, for calls that stream.
+    #[must_use]
+    fn after(&self, _id: &str, _wait: Duration) -> Self {
+        self.clone()
+    }
+
+    /// The events of an answer, for calls that stream.
+    fn told(_: &Self::Answer) -> Vec<Told> {
+        vec![]
+    }
+
     /// The name of the object that was made, which is below the call's path.
     fn made(_: &Self::Answer) -> Option<&str> {
         None
+    }
+}
+
+/// An event as a stream has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Where it is.
+    pub id: String,
+    /// What it is.
+    pub kind: &'static str,
+    /// The event as JSON, in one line.
+    pub json: String,
+}
+
+impl Told {
+    /// An event of an answer.
+    pub fn of(id: &str, kind: &'static str, event: &impl Serialize) -> Told {
+        // Serialising plain data to memory cannot fail.
+        Told { id: id.to_owned(), kind, json: serde_json::to_string(event).unwrap_or_default() }
     }
 }
 

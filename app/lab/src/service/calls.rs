@@ -19,15 +19,16 @@ use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, Request};
 
 use crate::Result;
-use crate::service::call::{Within, defined};
+use crate::service::call::{Told, Within, defined};
 use crate::service::values::{
-    AnyNode, Cursor, Families, InterfaceName, LinkName, NodeName, SliceName, SwitchName, Whole,
+    AnyNode, Cursor, EventId, Families, InterfaceName, LinkName, NodeName, SliceName, SwitchName,
+    Whole,
 };
 use crate::service::{LogMark, Service};
 use crate::view::{
-    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabStatus, LinkSettings, LinkStatus,
-    LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, Noting,
-    PairReachability, Reachability, Repaired, SwitchStatus,
+    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabStatus, LinkSettings,
+    LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus,
+    Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
 
 /// How long a call waits for something: up to a minute in milliseconds, not at all where nothing is said.
@@ -155,6 +156,34 @@ macro_rules! calls {
                 2 * (interval.saturating_mul(count) + timeout)
             }
         } do |lab, call| lab.ping_one(&call.node, &call.to, &call.family.0, call.pace());
+
+        Events = {
+            /// Tell what happens: a snapshot, then what is different each second
+            ///
+            /// To hear on, pass the `id` of the last event as `since`. Who asks too late for what came after it gets a snapshot
+            /// with `missed`. With `Accept: text/event-stream` the answer is a stream of Server-Sent Events that goes on until either
+            /// side ends it; there the header `Last-Event-ID` says what `since` does. The lab is read once a second for all
+            /// listeners together, and not at all while nobody listens.
+            GET "/v1/events" as events, Reads, Moments, outside "events are told outside of nodes";
+            /// Only what came after the event with this `id`; a snapshot if absent
+            query since: EventId;
+            /// How long to wait in milliseconds for an event if there is none yet
+            query wait_ms: Wait;
+            => Many LabEvent: "In order of time; empty when nothing came in time";
+            const STREAMS: bool = true;
+            fn waits(&self) -> Option<Duration> {
+                Some(self.wait_ms.time())
+            }
+            fn has(answer: &Vec<LabEvent>) -> bool {
+                !answer.is_empty()
+            }
+            fn after(&self, id: &str, wait: Duration) -> Self {
+                Events { since: EventId(Some(id.to_owned())), wait_ms: Whole::of(wait) }
+            }
+            fn told(answer: &Vec<LabEvent>) -> Vec<Told> {
+                answer.iter().map(|event| Told::of(&event.id, event.kind.word(), event)).collect()
+            }
+        } do |lab, call| lab.events(call.since.0.as_deref());
 
         ListNodes = {
             /// List all nodes with their state

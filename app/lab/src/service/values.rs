@@ -185,6 +185,26 @@ impl Parameter for Cursor {
     }
 }
 
+/// A place in the stream of events: the `id` of an event. One that is of no stream is of another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventId(pub Option<String>);
+
+impl Named for EventId {}
+
+impl Parameter for EventId {
+    fn read(text: Option<&str>) -> std::result::Result<EventId, String> {
+        Ok(EventId(text.map(str::to_owned)))
+    }
+
+    fn write(&self) -> Option<String> {
+        self.0.clone()
+    }
+
+    fn schema() -> Schema {
+        ObjectBuilder::new().schema_type(Type::String).into()
+    }
+}
+
 /// Address families: 4, 6 or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Families(pub Vec<u8>);

@@ -1,0 +1,403 @@
+//! Reads a running lab once a second while somebody listens, for the stream of its events.
+//!
+//! Listeners look often; the one that comes first after the second reads for all. Interfaces of all nodes are read through one
+//! socket without entering namespaces ([`ManySpaces`]). What else a node has costs a visit: so [`A_TURN`] nodes are read a
+//! second, those first that ended, began or cannot be read otherwise. After a change of the lab everything is read. What is
+//! different, and what is kept of it, is the business of [`crate::stream`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use netloom_model::plan::{NodeId, PlannedLink, Slot};
+use netloom_netlink::{LinkInfo, ManySpaces};
+use netloom_sys::namespace;
+use rustix::process::Pid;
+
+use crate::keep::slicers;
+use crate::run::impairing;
+use crate::run::losses::{self, Between};
+use crate::run::running::{Phase, Running};
+use crate::run::sources::{Sources, traffic};
+use crate::run::status::{self, Directions};
+use crate::stage::addresses::Held;
+use crate::stage::lab_process::now_ns;
+use crate::stage::spaces::{in_parts, on_a_thread};
+use crate::store::moved::Home;
+use crate::store::state::State;
+use crate::stream::{Kept, Recorder};
+use crate::view::{
+    self, InterfaceStatus, LabEvent, LabFacts, LinkCounters, LinkStatus, NodeStatus,
+};
+use crate::{Error, Result};
+
+/// The time between two readings.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Most nodes, and most switches, that are visited in a reading without need.
+const A_TURN: usize = 32;
+
+/// The stream, once somebody has listened.
+#[derive(Default)]
+pub(crate) struct Streaming(Mutex<Option<Stream>>);
+
+impl Running {
+    /// Events after the one with this id; a snapshot if there is none.
+    pub(crate) fn events(&self, since: Option<&str>) -> Result<Vec<LabEvent>> {
+        let mut stream = self.streaming.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = match &mut *stream {
+            Some(stream) => stream,
+            none => none.insert(Stream::new()?),
+        };
+        if Instant::now() >= stream.next {
+            stream.read(self)?;
+        }
+        Ok(stream.kept.since(since, stream.recorder.picture()))
+    }
+}
+
+struct Stream {
+    kept: Kept,
+    recorder: Recorder,
+    next: Instant,
+    spaces: Spaces,
+    /// What the last reading was of.
+    of: Option<(Arc<State>, Phase)>,
+    /// What was seen of nodes, by slot.
+    nodes: Vec<Seen>,
+    /// Counters of the interfaces in the core namespace, by index.
+    core: BTreeMap<u32, view::Traffic>,
+    /// Which nodes, and which switches, were visited last.
+    turns: [usize; 2],
+}
+
+/// What was seen of a node.
+#[derive(Default)]
+struct Seen {
+    pid: Option<Pid>,
+    links: Vec<LinkInfo>,
+    held: Vec<Held>,
+}
+
+/// The namespaces of a lab, as a socket knows them.
+struct Spaces {
+    socket: ManySpaces,
+    /// Ids, with the inits whose namespaces they are. None is used twice.
+    ids: BTreeMap<NodeId, (Pid, i32)>,
+    next: i32,
+}
+
+impl Spaces {
+    fn new() -> Result<Spaces> {
+        let object = "the lab's namespaces";
+        // The socket keeps the empty namespace of the thread, which ends.
+        let socket = on_a_thread(|| {
+            namespace::new_network().map_err(Error::of(object, "watch"))?;
+            ManySpaces::open().map_err(Error::of(object, "watch"))
+        })?;
+        Ok(Spaces { socket, ids: BTreeMap::new(), next: 1 })
+    }
+
+    /// Makes the namespaces of these inits known, and no others.
+    fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) {
+        self.ids.retain(|id, (pid, _)| inits.get(id) == Some(pid));
+        let mut fresh = Vec::new();
+        for (id, pid) in inits {
+            if self.ids.contains_key(id) {
+                continue;
+            }
+            // An init that has just ended has no interfaces.
+            let Ok(space) = namespace::network_of(*pid) else { continue };
+            self.ids.insert(*id, (*pid, self.next));
+            fresh.push((self.next, space));
+            self.next += 1;
+        }
+        // One that is refused cannot be read by its id, and is visited instead.
+        let _ = self.socket.add(fresh.iter().map(|(number, space)| (*number, space.as_fd())));
+    }
+
+    /// The interfaces in the namespace of a node or of the core; `None` if they cannot be read.
+    fn links(&mut self, node: NodeId) -> Option<Vec<LinkInfo>> {
+        let (_, number) = self.ids.get(&node)?;
+        self.socket.links(*number).ok()
+    }
+}
+
+/// What a reading finds of a node.
+type Found = (Slot, NodeStatus, Seen);
+
+impl Stream {
+    fn new() -> Result<Stream> {
+        let now = now_ns();
+        Ok(Stream {
+            kept: Kept::new(now),
+            recorder: Recorder::default(),
+            next: Instant::now(),
+            spaces: Spaces::new()?,
+            of: None,
+            nodes: vec![],
+            core: BTreeMap::new(),
+            turns: [0; 2],
+        })
+    }
+
+    /// Reads the lab, and makes an event of what is different.
+    fn read(&mut self, running: &Running) -> Result<()> {
+        let (state, pids) = settled(running);
+        let (now, time_ns) = (Instant::now(), now_ns());
+        let sources = Sources::new(running, &state, &pids);
+        let same = self
+            .of
+            .as_ref()
+            .is_some_and(|(of, phase)| Arc::ptr_eq(of, &state) && *phase == sources.phase);
+        if !same {
+            self.nodes.clear();
+        }
+        self.nodes.resize_with(state.plan.nodes.len(), Seen::default);
+        self.follow(running, &state, &pids);
+        let changed_core = self.read_core();
+        let links: Vec<&PlannedLink> = state.plan.links.iter().collect();
+        let between = Between::beside(&sources, &links, self.core.clone());
+        let changed = self.read_nodes(&sources, &between, same)?;
+        self.read_links(&sources, &between, same, &changed, &changed_core);
+        self.read_switches(&sources, same);
+        self.close(&sources);
+        self.kept.push(self.recorder.take(), time_ns);
+        self.of = Some((Arc::clone(&state), sources.phase));
+        // Nobody listened for a while: the rhythm begins here.
+        self.next = Some(self.next + PERIOD).filter(|next| *next > now).unwrap_or(now + PERIOD);
+        Ok(())
+    }
+
+    fn follow(&mut self, running: &Running, state: &State, pids: &[Option<Pid>]) {
+        let nodes = state.plan.nodes.iter().zip(pids);
+        let mut inits: BTreeMap<NodeId, Pid> =
+            nodes.filter_map(|(node, pid)| Some((node.id, (*pid)?))).collect();
+        inits.extend(running.core_pid().map(|pid| (NodeId::CORE, pid)));
+        self.spaces.follow(&inits);
+    }
+
+    /// Reads the core namespace; returns the indexes of interfaces with other counters than before.
+    fn read_core(&mut self) -> BTreeSet<u32> {
+        let found = self.spaces.links(NodeId::CORE).unwrap_or_default();
+        let core: BTreeMap<u32, view::Traffic> =
+            found.iter().map(|link| (link.index, traffic(&link.traffic))).collect();
+        let different = core.iter().filter(|(index, t)| self.core.get(index) != Some(t));
+        let changed = different.map(|(index, _)| *index).collect();
+        self.core = core;
+        changed
+    }
+
+    /// Reads nodes; returns those whose interfaces are not as before.
+    fn read_nodes(
+        &mut self,
+        sources: &Sources<'_>,
+        between: &Between,
+        same: bool,
+    ) -> Result<BTreeSet<Slot>> {
+        let plan = &sources.state.plan;
+        let mut visited = match same {
+            true => self.due(sources),
+            false => plan.slots().collect(),
+        };
+        let mut changed = BTreeSet::new();
+        for slot in plan.slots().filter(|slot| !visited.contains(slot)).collect::<Vec<_>>() {
+            match self.spaces.links(plan.nodes[slot].id) {
+                // The same interfaces with the same counters.
+                Some(links) if links == self.nodes[slot.get()].links => {}
+                Some(links) => {
+                    self.nodes[slot.get()].links = links;
+                    changed.insert(slot);
+                }
+                None if sources.pids[slot.get()].is_some() => drop(visited.insert(slot)),
+                None => {}
+            }
+        }
+        for slot in &changed {
+            self.refresh(sources, between, *slot);
+        }
+        let visited: Vec<Slot> = visited.into_iter().collect();
+        let found = in_parts(&visited, |slot| -> Result<Found> {
+            let visit = status::visit(sources, slot)?;
+            let node = status::node(sources, slot, between, &visit);
+            let held = status::held(sources, slot, &visit);
+            Ok((slot, node, Seen { pid: sources.pids[slot.get()], links: visit.seen.links, held }))
+        })?;
+        for (slot, node, seen) in found {
+            changed.insert(slot);
+            self.nodes[slot.get()] = seen;
+            self.recorder.node(node);
+        }
+        sources.running.quiet.keep(plan.nodes.iter().map(|node| node.id));
+        Ok(changed)
+    }
+
+    /// The nodes to visit: those whose turn it is, that ended or began, or that have or had interfaces of others.
+    fn due(&mut self, sources: &Sources<'_>) -> BTreeSet<Slot> {
+        let all: Vec<Slot> = sources.state.plan.slots().collect();
+        let mut due: BTreeSet<Slot> = turn(&all, &mut self.turns[0]).collect();
+        let other = |slot: &Slot| self.nodes[slot.get()].pid != sources.pids[slot.get()];
+        due.extend(all.iter().copied().filter(other));
+        for moved in &sources.state.moved {
+            let home = match &moved.home {
+                Home::Node { node, .. } => sources.state.plan.slot_of(*node),
+                _ => None,
+            };
+            due.extend(home.into_iter().chain(sources.state.plan.slot_of(moved.node)));
+        }
+        due
+    }
+
+    /// Brings a node's interfaces up to date without a visit.
+    fn refresh(&mut self, sources: &Sources<'_>, between: &Between, slot: Slot) {
+        let Some((node, _)) =
+            self.recorder.picture().nodes.get(&sources.state.plan.nodes[slot].name)
+        else {
+            return;
+        };
+        let mut node = node.clone();
+        let Seen { links, held, .. } = &self.nodes[slot.get()];
+        node.interfaces = status::interface_statuses(sources, slot, between, links, held).0;
+        self.recorder.node(node);
+    }
+
+    /// Reads links, as far as they may be different.
+    fn read_links(
+        &mut self,
+        sources: &Sources<'_>,
+        between: &Between,
+        same: bool,
+        changed: &BTreeSet<Slot>,
+        core: &BTreeSet<u32>,
+    ) {
+        let (state, picture) = (sources.state, self.recorder.picture());
+        let plan = &state.plan;
+        let wired = plan.links.iter().any(|link| impairing::has_wire(state, link));
+        let directions = match wired {
+            true => sources.running.wire_states(state),
+            false => Some(Directions::new()),
+        };
+        let found = |slot: Slot| -> &[InterfaceStatus] {
+            let node = plan.node_at(slot).and_then(|node| picture.nodes.get(&node.name));
+            node.map_or(&[], |(node, _)| &node.interfaces)
+        };
+        let touched = |link: &PlannedLink, slots: &BTreeSet<Slot>| {
+            !same
+                || impairing::has_wire(state, link)
+                || plan.has_shm_end(link)
+                || !slots.is_disjoint(changed)
+                || losses::indexes(state, link).iter().any(|index| core.contains(index))
+        };
+        let mut read: Vec<(LinkStatus, LinkCounters)> = Vec::new();
+        for at in plan.link_slots() {
+            let link = &plan.links[at];
+            let slots = status::ends_and_guests(state, link);
+            if touched(link, &slots) {
+                let slots: Vec<Slot> = slots.into_iter().collect();
+                let now = status::link(sources, link, between, directions.as_ref(), &found, &slots);
+                let counters = counters(sources, link, between, &now, &found);
+                read.push((now, counters));
+            }
+        }
+        read.into_iter().for_each(|(link, counters)| self.recorder.link(link, counters));
+    }
+
+    /// Reads switches; those of kind `openflow` ask their processes.
+    fn read_switches(&mut self, sources: &Sources<'_>, same: bool) {
+        let plan = &sources.state.plan;
+        let all: Vec<_> = plan.switch_slots().collect();
+        let slicer = slicers::shown(&sources.running.folder, plan).ok();
+        let due: Vec<_> = match same {
+            true => turn(&all, &mut self.turns[1]).collect(),
+            false => all,
+        };
+        for slot in due {
+            self.recorder.switch(status::switch(sources, slot, slicer.as_ref()));
+        }
+    }
+
+    /// Tells of the lab itself, and of what is not there any more.
+    fn close(&mut self, sources: &Sources<'_>) {
+        let (state, plan) = (sources.state, &sources.state.plan);
+        let names = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+        let links = plan.links.iter().map(|link| link.name.as_str()).collect();
+        let switches = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+        self.recorder.only(&names, &links, &switches);
+        let whole = sources.running.is_whole(state, sources.pids);
+        let nodes = self.recorder.picture().nodes.values().map(|(node, _)| node);
+        self.recorder.lab(LabFacts {
+            name: plan.lab.clone(),
+            state: status::lab_state(sources, whole, nodes),
+            pid: rustix::process::getpid().as_raw_nonzero().get(),
+            since: state.since,
+        });
+    }
+}
+
+/// The state with the inits that live, by slot. Inits are told between two changes; the state then is not that of before a
+/// change, or of its middle.
+fn settled(running: &Running) -> (Arc<State>, Vec<Option<Pid>>) {
+    loop {
+        let state = running.state();
+        let pids = running.pids(&state.plan);
+        if Arc::ptr_eq(&state, &running.state()) {
+            return (state, pids);
+        }
+    }
+}
+
+/// The next ones in turn, at most [`A_TURN`].
+fn turn<T: Copy>(all: &[T], at: &mut usize) -> impl Iterator<Item = T> {
+    let first = if *at < all.len() { *at } else { 0 };
+    let last = all.len().min(first + A_TURN);
+    *at = last;
+    all[first..last].iter().copied()
+}
+
+/// The counters of a link: those of the interface at each end, and where that is not seen, of the other end.
+fn counters<'f>(
+    sources: &Sources<'_>,
+    link: &PlannedLink,
+    between: &Between,
+    now: &LinkStatus,
+    found: &impl Fn(Slot) -> &'f [InterfaceStatus],
+) -> LinkCounters {
+    let state = sources.state;
+    let ends = [0, 1].map(|side| {
+        let here = between.at(state, link, side);
+        here.or_else(|| status::at_node(&state.plan, link, side, found))
+    });
+    let sent = |side: usize| match (ends[side], ends[1 - side]) {
+        (Some(own), _) => (own.tx_packets, own.tx_bytes),
+        (None, Some(other)) => (other.rx_packets, other.rx_bytes),
+        (None, None) => (0, 0),
+    };
+    let lost = |side: usize| {
+        let here = now.lost.iter().filter(|loss| loss.from == now.ends[side]);
+        here.map(|loss| loss.packets).sum()
+    };
+    LinkCounters {
+        name: now.name.clone(),
+        packets: [0, 1].map(|side| sent(side).0),
+        bytes: [0, 1].map(|side| sent(side).1),
+        lost: [0, 1].map(lost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_a_turn() {
+        let all: Vec<usize> = (0..75).collect();
+        let mut at = 0;
+        let mut next = || turn(&all, &mut at).collect::<Vec<_>>();
+        assert_eq!([next(), next(), next()].concat(), all);
+        assert_eq!(next(), all[..32]);
+        let mut at = 7;
+        assert_eq!(turn(&[1, 2], &mut at).collect::<Vec<_>>(), [1, 2], "the others are gone");
+        assert_eq!(turn::<u8>(&[], &mut at).count(), 0);
+    }
+}
