@@ -85,7 +85,7 @@ fn check_and_up_refuse_an_expression_in_the_same_words() {
     machine.file("name: f\nnodes: {a: {}, b: {}}\nlinks: [{ends: [a, b], drop: icmp and}]\n");
     let told = |verb: &str| {
         let done = machine.netloom([verb, "lab.yaml"]).finish().code(2);
-        done.says("link \"a--b\": drop: filter \"icmp and\": compile: ").errors()
+        done.says("link \"a:eth0--b:eth0\": drop: filter \"icmp and\": compile: ").errors()
     };
     assert_eq!(told("check"), told("up"));
     machine.untouched();
