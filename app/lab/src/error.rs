@@ -34,7 +34,7 @@ impl Subject {
         self
     }
 
-    /// The kind and the name; `None` for what is no object of a lab.
+    /// The kind and the name; `None` for what is not an object of a lab.
     pub fn named(&self) -> Option<(&'static str, &str)> {
         (!self.kind.is_empty()).then_some((self.kind, &self.name))
     }

@@ -1,3 +1,5 @@
+//! One value of each kind, written and read in both forms; and wrong texts.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -227,7 +227,7 @@ fn inward(mut port: PacketPort, pair: &OwnedFd) {
 /// Sends a frame, waiting until there is room; `false` if the machine has ended.
 fn send(pair: &OwnedFd, packet: &[u8]) -> bool {
     let sent = rustix::io::retry_on_intr(|| rustix::net::send(pair, packet, SendFlags::NOSIGNAL));
-    sent.map_or_else(|error| is_lost(error), |_| true)
+    sent.map_or_else(is_lost, |_| true)
 }
 
 /// Whether an error of the pair costs one frame, as on a cable, and is not the machine's end: it is larger than the pair carries,
