@@ -44,6 +44,8 @@ enum Source {
     Pip(&'static [&'static str]),
     /// Packages of Debian, unpacked below the folder's `root` and not installed.
     Deb(&'static [&'static str]),
+    /// A module of Go, in versions that its `go.sum` names: a folder beside the drivers, built as `reader`.
+    Go(&'static str),
 }
 
 const FORMATS: &[Format] = &[
@@ -51,6 +53,11 @@ const FORMATS: &[Format] = &[
     Format { name: "kathara", title: "Kathara 3.8.3", source: Source::Pip(&["kathara==3.8.3"]) },
     Format { name: "netlab", title: "netlab 26.10", source: Source::Pip(&["networklab==26.10"]) },
     Format { name: "gns3", title: "GNS3 2.2.61", source: Source::Pip(&["gns3-server==2.2.61"]) },
+    Format {
+        name: "envsubst",
+        title: "containerlab's envsubst 0.2.0",
+        source: Source::Go("envsubst"),
+    },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -102,9 +109,11 @@ fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
     let (packages, debs): (&[&str], &[&str]) = match format.source {
         Source::Pip(packages) => (packages, &[]),
         Source::Deb(debs) => (&[], debs),
+        Source::Go(_) => (&[], &[]),
     };
     let done = folder.join("installed");
-    let wanted = format!("{YAML} {} {}\n", packages.join(" "), debs.join(" "));
+    let module = if let Source::Go(_) = format.source { format.title } else { "" };
+    let wanted = format!("{YAML} {} {}{module}\n", packages.join(" "), debs.join(" "));
     if fs::read_to_string(&done).is_ok_and(|text| text == wanted) {
         return Ok(python);
     }
@@ -123,6 +132,12 @@ fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
             let root = folder.join("root");
             workspace::must(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&root))?;
         }
+    }
+    if let Source::Go(module) = format.source {
+        let source = workspace::root().join("tests/oracles").join(module);
+        let mut go = Command::new("go");
+        go.args(["build", "-mod=readonly", "-buildvcs=false", "-o"]).arg(folder.join("reader"));
+        workspace::must(go.arg(".").current_dir(source))?;
     }
     // Last: an installation that was interrupted is made again.
     fs::write(&done, wanted).with_context(|| format!("write {}", done.display()))?;
