@@ -4,6 +4,7 @@
 //! come from itself, its group, its kind and the defaults, in this order (module `layers`).
 
 mod binds;
+mod env_file;
 mod frr_kind;
 mod layers;
 mod links;

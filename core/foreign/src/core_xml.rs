@@ -42,7 +42,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     }
     for devices in root.get("devices").iter().flat_map(At::items) {
         for at in devices.get("device").iter().flat_map(At::items) {
-            devices::read(job, &at, &mut places, &mut draft);
+            devices::read(job, &root, &at, &mut places, &mut draft);
         }
     }
     for links in root.get("links").iter().flat_map(At::items) {

@@ -51,9 +51,10 @@ pub(crate) fn planned(
         }
         // From the end, so that the places of those before stay.
         for (piece, why) in pieces.into_iter().rev() {
+            let item = if let Piece::Link(at) = piece { draft.links[at].item } else { None };
             let (node, value) = take_out(draft, piece, &why);
             let source = names.get(&node).unwrap_or(&node);
-            let id = ledger.find(None, source, &value);
+            let id = ledger.find(None, source, &value).or(item);
             let id = id.unwrap_or_else(|| ledger.enter(file, 0, format!("{node} {value}")));
             ledger.say(id, Verdict::LeftOut(format!("no lab file has this: {why}")));
         }

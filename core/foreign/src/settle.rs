@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::closed;
-use crate::draft::{Draft, Link, Node, Switch};
+use crate::draft::{Draft, End, Link, Node, Switch};
 use crate::ledger::{Id, Ledger, Verdict};
 use crate::shell::forgiving;
 
@@ -25,6 +25,7 @@ pub(crate) fn settle(draft: &mut Draft, file: &str, ledger: &Ledger) {
     let teller = Teller { file, ledger, names: source_names(draft) };
     let mut commands = Commands::default();
     files(draft, &teller);
+    selves(draft, &teller);
     // Before addresses: which links stay decides what the segments are.
     loops(draft, &teller);
     mtus(draft, &teller);
@@ -47,6 +48,33 @@ fn files(draft: &mut Draft, teller: &Teller<'_>) {
             }
             node.files.push(file);
         }
+    }
+}
+
+/// A link between two interfaces of one node goes through a switch.
+fn selves(draft: &mut Draft, teller: &Teller<'_>) {
+    let all = std::mem::take(&mut draft.links);
+    for mut link in all {
+        let [a, b] = &link.ends;
+        if a.at != b.at || a.iface.is_none() || b.iface.is_none() {
+            draft.links.push(link);
+            continue;
+        }
+        let why = "through a switch, since a link of a lab file joins two nodes";
+        teller.link(&link, Verdict::Changed(why.into()));
+        let mut switch = Switch::named(draft.free_name(&format!("{}-self", a.at)));
+        switch.keys.extend(link.mtu.take().map(|mtu| ("mtu", mtu.to_string())));
+        let [both, first, second] = std::mem::take(&mut link.impairments);
+        for (end, way) in link.ends.into_iter().zip([first, second]) {
+            let way = both.iter().cloned().chain(way).collect();
+            draft.links.push(Link {
+                ends: [end, End::port(&switch.name)],
+                impairments: [vec![], way, vec![]],
+                item: link.item,
+                ..Link::default()
+            });
+        }
+        draft.switches.push(switch);
     }
 }
 

@@ -486,3 +486,64 @@ fn a_file_where_an_ordinary_users_node_has_none_is_copied_by_a_command() {
     let with = with_images(&files, "a.clab.yml");
     assert!(!with.lab.contains("netloom-import"), "{}", with.lab);
 }
+
+// What follows is of containerlab 0.79 (utils/env.go, types/topology.go, types/stages.go, core/clab.go).
+
+#[test]
+fn lists_of_all_layers_are_merged_and_each_item_counts_once() {
+    let text = "topology:
+  defaults:
+    kind: linux
+    image: alpine
+    exec: [one, two]
+    binds: [\"f:/x:ro\", \"g:/y\", \"h:/y\"]
+    env-files: [far.env]
+    stages: {configure: {exec: [{command: s1}, {command: e1, phase: on-exit}]}}
+  groups: {g: {exec: [two, three]}}
+  nodes:
+    a:
+      group: g
+      exec: [one, four, four]
+      binds: [\"g:/x\"]
+      env-files: [near.env]
+      env: {C: own}
+      stages: {configure: {exec: [{command: s2}]}, healthy: {exec: [{command: h1}]}}
+";
+    let files = Memory::of("a.clab.yml", text).with("f", "").with("g", "").with("h", "");
+    let files =
+        files.with("far.env", "A=far\nB=far\n").with("near.env", "export B='near' # x\nC=1");
+    let import = with_images(&files, "a.clab.yml");
+    let node = &plan(&import).nodes[0];
+    let exec: Vec<String> = node.exec.iter().map(|e| e.program.command.join(" ")).collect();
+    assert_eq!(exec, ["s1", "s2", "e1", "one", "two", "three", "four", "h1"]);
+    let env: Vec<String> = node.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(env, ["A=far", "B=near", "C=own"]);
+    let bind = |to: &str| node.binds.iter().find(|bind| bind.to == to).unwrap();
+    assert!(bind("/x").write && bind("/x").from.ends_with("g"));
+    assert!(bind("/y").from.ends_with("h"));
+    assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_link_of_a_node_to_itself_goes_through_a_switch() {
+    let import = lab(
+        "topology:\n  nodes: {a: {kind: linux}}\n  links:\n    - {endpoints: [\"a:eth1\", \"a:eth2\"], mtu: 1400}\n",
+    );
+    let plan = plan(&import);
+    let names: Vec<&str> = plan.nodes[0].interfaces.iter().map(|i| i.name.as_str()).collect();
+    assert_eq!(names, ["eth0", "eth1", "eth2"]);
+    assert!(plan.nodes[0].interfaces[1..].iter().all(|i| i.mtu == 1400));
+    let why = changed(&import, "topology.links[0].endpoints[0]");
+    assert!(why.contains("through a switch"), "{why}");
+}
+
+/// containerlab 0.79, `nodes/linux/linux.go`.
+#[test]
+fn nodes_of_kind_linux_have_ipv6_whatever_they_say() {
+    let import = lab(
+        "topology:\n  nodes: {a: {kind: linux, sysctls: {net.ipv6.conf.all.disable_ipv6: 1, net.ipv4.ip_forward: 0}}}\n",
+    );
+    let why = changed(&import, "topology.nodes.a.sysctls.\"net.ipv6.conf.all.disable_ipv6\"");
+    assert!(why.contains("sets it to 0"), "{why}");
+    assert!(!import.lab.contains("disable_ipv6") && import.lab.contains("ip_forward"));
+}

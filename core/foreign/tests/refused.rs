@@ -52,6 +52,15 @@ fn a_gateway_off_the_segment_is_a_command() {
     changed(&at(&import, 9, "ip route"), "no segment of the node has its next hop");
 }
 
+/// IMUNES 3.0.0b (`nodecfg.tcl`): a route of its own may have a distance.
+#[test]
+fn a_route_of_imunes_may_have_a_distance() {
+    let lines = "\t ip address 10.54.0.1/24\n";
+    let (import, plan) = of("d.imn", &imunes(lines, "\tip route 10.9.0.0/16 10.54.0.2 5\n"));
+    assert_eq!(node(&plan, "one").routes[0].to.to_string(), "10.9.0.0/16");
+    assert_eq!(import.left_out().count(), 0);
+}
+
 #[test]
 fn a_next_hop_in_a_prefix_that_a_command_gives_is_reached() {
     let lines = "\t ip address 10.54.0.1/24\n\t ip address 10.77.0.2/24\n";
@@ -331,4 +340,65 @@ fn empty_fields_of_imunes_are_passed_over() {
     let line =
         u32::try_from(text.lines().position(|l| l.contains("bandwidth")).unwrap()).unwrap() + 1;
     left_out(&at(&import, line, "bandwidth"), "at least 1000 bit/s, not 500");
+}
+
+/// A link of CORE between two devices, with options, and what stands in the second device.
+fn core(options: &str, device: &str) -> (Import, Plan) {
+    let text = format!(
+        "<scenario name=\"o\"><devices><device id=\"1\" name=\"n1\" type=\"prouter\"/>\n{device}</devices><links>\n\
+         <link node1=\"1\" node2=\"2\"><iface1 id=\"0\" ip4=\"10.52.0.1\" ip4_mask=\"24\"/>\
+         <iface2 id=\"1\" ip4=\"10.52.0.2\" ip4_mask=\"24\"/>\n<options {options}/></link>\n\
+         <link node1=\"1\" node2=\"2\"><iface1 id=\"1\" ip4=\"10.53.0.1\" ip4_mask=\"31\"/>\
+         <iface2 id=\"0\" ip4=\"10.53.0.0\" ip4_mask=\"31\"/></link></links></scenario>"
+    );
+    of("o.xml", &text)
+}
+
+/// CORE 9.2.1, `core.nodes.interface.tc_cmd`: what a link with a bandwidth holds, and what is too much.
+#[test]
+fn options_of_core_do_what_they_do_there() {
+    use netloom_impair::{Distribution, Queue};
+    let two = "<device id=\"2\" name=\"n2\" type=\"prouter\"/>";
+    for (options, queue, limit) in [
+        ("bandwidth=\"1000000\" delay=\"10000\"", Some(2), Some(2)),
+        ("bandwidth=\"100000000\" delay=\"60000\"", Some(1000), Some(1000)),
+        ("bandwidth=\"1000000\" delay=\"10000\" buffer=\"50\"", Some(50), Some(50)),
+        ("bandwidth=\"1000000\" buffer=\"50\"", Some(50), None),
+        ("bandwidth=\"1000000\"", None, None),
+        ("delay=\"10000\" buffer=\"50\"", None, None),
+    ] {
+        let (import, lab) = core(options, two);
+        let way = &lab.links[0].impairments[0];
+        assert_eq!((&way.queue, way.limit), (&queue.map(Queue::Packets), limit), "{options}");
+        assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+    }
+    let (import, _) = core("delay=\"10000\" buffer=\"50\"", two);
+    changed(&at(&import, 4, "@buffer"), "without a bandwidth CORE does nothing");
+    let (import, lab) = core("jitter=\"5000\" loss=\"150\" per=\"3\"", two);
+    let way = &lab.links[0].impairments[0];
+    let jitter = way.jitter.as_ref().unwrap();
+    assert_eq!((jitter.distribution, way.delay.as_micros()), (Distribution::Uniform, 1));
+    changed(&at(&import, 4, "@jitter"), "around a delay of 1 us");
+    let all = netloom_impair::Loss::Random(netloom_impair::RandomLoss {
+        share: netloom_impair::Share::ALL,
+        ..Default::default()
+    });
+    assert_eq!(way.loss, Some(all));
+}
+
+/// CORE 9.2.1, `ServiceManager.defaults` and `DefaultRouteService`.
+#[test]
+fn devices_of_core_without_services_have_those_of_their_type() {
+    let (import, lab) = core("", "<device id=\"2\" name=\"n2\" type=\"PC\"><services/></device>");
+    changed(&at(&import, 2, "device[1].@type"), "its type's: DefaultRoute");
+    // Of its first interface, the one with the lowest number, and never itself.
+    let route = &node(&lab, "n2").routes;
+    assert_eq!(route.len(), 1);
+    assert_eq!(route[0].via.unwrap().to_string(), "10.53.0.1");
+    let (import, lab) = core("", "<device id=\"2\" name=\"n2\" type=\"router\"/>");
+    changed(&at(&import, 2, "device[1].@type"), "zebra, OSPFv2, OSPFv3, IPForward");
+    assert!(node(&lab, "n2").routes.is_empty() && import.lab.contains("kind: router"));
+    let own = "<device id=\"2\" name=\"n2\" type=\"router\"><services><service name=\"IPForward\"/></services></device>";
+    let (import, lab) = core("", own);
+    assert!(node(&lab, "n2").forwarding.any() && !import.lab.contains("kind: router"));
 }

@@ -3,6 +3,9 @@
 //! A node with an image sees them themselves. One with the host's programs, which may change their owners, gets copies:
 //! a folder is walked, and every file in it copied.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
 use crate::at::At;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
@@ -10,15 +13,17 @@ use crate::draft::{Bind, Content, File, Node};
 use crate::source::{Found, clean, is_hosts, join, refusal, walk};
 use crate::{Job, MOST_FILES};
 
-/// Reads the binds of all layers; where two have one target, the nearest layer's holds.
+/// Reads the binds of all layers; of those with one target the last holds (`Topology.GetNodeBinds`).
 pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
-    let mut targets: Vec<String> = vec![];
-    for at in from.all("binds").iter().flat_map(At::items) {
+    let (mut targets, mut kept) = (HashSet::new(), vec![]);
+    for at in from.list("binds").into_iter().rev() {
         let text = at.text().map(|text| magic(job, text, old)).unwrap_or_default();
         let parts: Vec<&str> = text.split(':').collect();
         let writable = !parts.iter().skip(2).any(|options| options.split(',').any(|o| o == "ro"));
         let (source, target) = match parts.as_slice() {
-            [source, target, ..] if target.starts_with('/') => (*source, *target),
+            [source, target, ..] if target.starts_with('/') => {
+                ((*source).to_owned(), (*target).to_owned())
+            }
             // A target alone is an anonymous volume of Docker.
             [target] if target.starts_with('/') => {
                 at.changed("a node's writes are its own, and are removed with it");
@@ -29,13 +34,15 @@ pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut No
                 continue;
             }
         };
-        // The nearest layer comes first, and a target has one bind.
-        if targets.iter().any(|other| other == target) {
-            at.carried();
-            continue;
+        match targets.insert(target.clone()) {
+            true => kept.push((at, source, target, writable)),
+            false => at.carried(),
         }
-        targets.push(target.to_owned());
-        bind(job, &at, source, (target, writable), node);
+    }
+    // What is deeper lies over a folder; of copies of one path the first stays.
+    kept.sort_by_key(|(_, _, target, _)| Reverse(target.matches('/').count()));
+    for (at, source, target, writable) in kept {
+        bind(job, &at, &source, (&target, writable), node);
     }
 }
 

@@ -111,6 +111,21 @@ impl<'a> Inherited<'a> {
         keys.filter(|key| seen.insert(*key)).collect()
     }
 
+    /// A list merged from all layers, the defaults' first. An item that stands twice counts where it is first, as in
+    /// containerlab's `MergeStringSlices`.
+    pub(super) fn list(&self, key: &str) -> Vec<At<'a>> {
+        let mut seen = HashSet::new();
+        let mut items: Vec<At<'a>> = self.all(key).iter().rev().flat_map(At::items).collect();
+        items.retain(|at| {
+            let is_new = at.text().is_none_or(|text| seen.insert(text));
+            if !is_new {
+                at.carried();
+            }
+            is_new
+        });
+        items
+    }
+
     /// A map merged from all layers: names with values, the nearest layer's where several have one.
     pub(super) fn map(&self, key: &str) -> Vec<(&'a str, At<'a>)> {
         let mut names = HashSet::new();

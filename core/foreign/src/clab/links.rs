@@ -98,7 +98,12 @@ impl Reader<'_> {
         kind.iter().for_each(At::carried);
         let mtu = self.mtu(&ends, draft);
         self.rest();
-        Some(Link { ends, mtu, ..Link::default() })
+        Some(Link {
+            ends,
+            mtu,
+            item: self.at.get("endpoints").unwrap_or_else(|| self.at.clone()).item(),
+            ..Link::default()
+        })
     }
 
     /// Leaves the whole link out.

@@ -5,6 +5,7 @@
 
 use crate::at::At;
 use crate::clab::binds;
+use crate::clab::env_file;
 use crate::clab::frr_kind;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
@@ -220,18 +221,17 @@ fn privileges(from: &Inherited<'_>, node: &mut Node) {
         let said = given.or_else(|| from.nearest("image"));
         said.iter().for_each(|at| at.changed(PRIVILEGED));
     }
-    for at in from.all("cap-add") {
-        for cap in at.items() {
-            match cap.text().unwrap_or_default().trim_start_matches("CAP_") {
-                "NET_ADMIN" | "NET_RAW" | "NET_BIND_SERVICE" => cap.carried(),
-                _ => cap.left_out("write `privileged: true` if the node needs it"),
-            }
+    for cap in from.list("cap-add") {
+        match cap.text().unwrap_or_default().trim_start_matches("CAP_") {
+            "NET_ADMIN" | "NET_RAW" | "NET_BIND_SERVICE" => cap.carried(),
+            _ => cap.left_out("write `privileged: true` if the node needs it"),
         }
     }
 }
 
 fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
-    for at in from.all("env-files").iter().flat_map(At::items) {
+    // The nearest layer's last, whose values hold.
+    for at in from.list("env-files") {
         let path = at.text().and_then(source::clean);
         let read = |path: &str| source::text(job.files, path);
         let Some(text) = path.as_deref().and_then(read) else {
@@ -241,12 +241,12 @@ fn environment(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
             });
             continue;
         };
-        at.changed("its lines at the import");
-        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
-            if let Some((name, value)) = line.split_once('=') {
-                let value = value.trim_matches(['"', '\'']);
-                node.env.insert(name.trim().to_owned(), value.to_owned());
+        match env_file::parse(&text) {
+            Ok(variables) => {
+                node.env.extend(variables);
+                at.changed("its lines at the import");
             }
+            Err(why) => at.left_out(why),
         }
     }
     // After the files: what `env` says holds.
@@ -298,9 +298,15 @@ fn names(from: &Inherited<'_>, node: &mut Node) {
     }
 }
 
+const NO_IPV6: &str = "net.ipv6.conf.all.disable_ipv6";
+
 fn sysctls(from: &Inherited<'_>, node: &mut Node) {
     for (name, at) in from.map("sysctls") {
         match at.text() {
+            // `linux.Init` overwrites it.
+            Some(value) if from.kind == "linux" && name == NO_IPV6 && value != "0" => {
+                at.changed("containerlab sets it to 0 in nodes of kind linux");
+            }
             Some(value) if name.starts_with("net.") || name.starts_with("net/") => {
                 node.sysctls.insert(name.to_owned(), value.to_owned());
                 at.carried();
@@ -313,10 +319,11 @@ fn sysctls(from: &Inherited<'_>, node: &mut Node) {
 
 fn commands(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     program(from, node);
-    let mut layers = from.all("exec");
-    // Commands of all layers run, those of the defaults first.
-    layers.reverse();
-    for at in layers.iter().flat_map(At::items).chain(stages(from)) {
+    // In containerlab's order (`scheduleNodeWorkerF`).
+    let mut all = stages(from, &["create", "create-links", "configure"]);
+    all.extend(from.list("exec"));
+    all.extend(stages(from, &["healthy", "exit"]));
+    for at in all {
         let Some(line) = at.text() else {
             at.odd("a command");
             continue;
@@ -427,27 +434,32 @@ fn restart_of(policy: Option<&At<'_>>) -> &'static str {
     }
 }
 
-/// Commands of `stages`, in their order. What stages wait for is there anyway.
-fn stages<'a>(from: &Inherited<'a>) -> Vec<At<'a>> {
-    let Some(stages) = from.nearest("stages") else { return vec![] };
+/// Commands of stages, those of all layers. What stages wait for is there anyway.
+fn stages<'a>(from: &Inherited<'a>, names: &[&str]) -> Vec<At<'a>> {
+    let layers = from.all("stages");
     let mut commands = vec![];
-    for stage in ["create", "create-links", "configure", "healthy", "exit"] {
-        let Some(stage) = stages.get(stage) else { continue };
-        if let Some(wait) = stage.get("wait-for") {
-            wait.changed("no command runs before the whole network is up");
-        }
-        let Some(exec) = stage.get("exec") else { continue };
+    for name in names {
+        let stages: Vec<At<'a>> = layers.iter().rev().filter_map(|at| at.get(name)).collect();
+        let waits = stages.iter().filter_map(|stage| stage.get("wait-for"));
+        waits.for_each(|at| at.changed("no command runs before the whole network is up"));
+        let execs: Vec<At<'a>> = stages.iter().filter_map(|stage| stage.get("exec")).collect();
         for phase in ["on-enter", "on-exit"] {
-            commands.extend(exec.get(phase).iter().flat_map(At::items));
-        }
-        for item in exec.items() {
-            if item.text_of("target") == Some("host") {
-                item.left_out("netloom runs no commands on the host");
-                continue;
+            for exec in &execs {
+                commands.extend(exec.get(phase).iter().flat_map(At::items));
+                let is_now = |item: &At<'a>| item.text_of("phase").unwrap_or("on-enter") == phase;
+                commands.extend(exec.items().iter().filter(|at| is_now(at)).filter_map(command));
             }
-            ["target", "phase"].iter().filter_map(|key| item.get(key)).for_each(|at| at.carried());
-            commands.extend(item.get("command"));
         }
     }
     commands
+}
+
+/// The command of an entry with its target.
+fn command<'a>(item: &At<'a>) -> Option<At<'a>> {
+    if item.text_of("target") == Some("host") {
+        item.left_out("netloom runs no commands on the host");
+        return None;
+    }
+    ["target", "phase"].iter().filter_map(|key| item.get(key)).for_each(|at| at.carried());
+    item.get("command")
 }

@@ -1,19 +1,28 @@
 //! Devices of CORE: hosts and routers with their services.
 
-use ipnet::IpNet;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Job;
 use crate::at::At;
+use crate::core_xml::links::{ENDS, interface_name};
 use crate::core_xml::{Place, Places, name, picture};
-use crate::draft::{Draft, Node, Route};
+use crate::draft::{Draft, End, Node, Route};
 
 /// Reads a device.
-pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut Draft) {
+pub(super) fn read(
+    job: &Job<'_>,
+    root: &At<'_>,
+    at: &At<'_>,
+    places: &mut Places,
+    draft: &mut Draft,
+) {
     let id = at.text_of("@id").unwrap_or_default().to_owned();
     let name = name(at, draft);
     let mut node = Node::named(&name);
     picture(at);
     at.get("@id").iter().for_each(At::carried);
+    services(root, at, &mut node);
     if let Some(kind) = at.get("@type") {
         match kind.text().unwrap_or_default() {
             "router" | "mdr" | "prouter" | "PC" | "host" | "" => {
@@ -23,7 +32,6 @@ pub(super) fn read(job: &Job<'_>, at: &At<'_>, places: &mut Places, draft: &mut 
         }
     }
     image(job, at, &mut node);
-    services(at, &mut node);
     places.insert(id, Place::Node(name));
     draft.nodes.push(node);
 }
@@ -59,49 +67,79 @@ fn named<'a>(at: &At<'a>) -> Vec<At<'a>> {
     found
 }
 
-fn services(at: &At<'_>, node: &mut Node) {
-    let mut ospf = false;
-    let mut router = false;
+/// What devices of a type do that name no services (`ServiceManager.defaults`).
+const USUAL: [(&str, &[&str]); 4] = [
+    ("mdr", &["zebra", "OSPFv3MDR", "IPForward"]),
+    ("PC", &["DefaultRoute"]),
+    ("router", &["zebra", "OSPFv2", "OSPFv3", "IPForward"]),
+    ("host", &["DefaultRoute", "SSH"]),
+];
+
+/// The services of a device: its own, or those of its type, which the file may say.
+fn names<'a>(root: &At<'a>, at: &At<'a>) -> Vec<&'a str> {
+    let own: Vec<&str> = named(at).iter().filter_map(|s| s.text_of("@name")).collect();
+    if !own.is_empty() {
+        return own;
+    }
+    let kind = at.text_of("@type").unwrap_or_default();
+    let all = root.get("default_services").iter().flat_map(At::items).collect::<Vec<_>>();
+    let mut all = all.iter().flat_map(|at| at.get("node")).flat_map(|at| at.items());
+    match all.find(|at| at.text_of("@type") == Some(kind)) {
+        Some(of_type) => {
+            let services = of_type.get("service").map(|at| at.items()).unwrap_or_default();
+            services.iter().filter_map(|at| at.text_of("@name")).collect()
+        }
+        None => {
+            let usual = USUAL.iter().find(|(known, _)| *known == kind);
+            usual.map(|(_, services)| services.to_vec()).unwrap_or_default()
+        }
+    }
+}
+
+fn services(root: &At<'_>, at: &At<'_>, node: &mut Node) {
+    let names = names(root, at);
     for service in named(at) {
         let Some(name) = service.get("@name") else { continue };
         match name.text().unwrap_or_default() {
             "OSPFv2" | "OSPFv3" | "FRROSPFv2" | "FRROSPFv3" => {
-                ospf = true;
                 name.changed("OSPF by FRR, on all interfaces, in area 0");
             }
             "zebra" | "FRRzebra" => {
-                router = true;
                 name.changed("FRR, with configuration made from the lab file");
             }
-            "IPForward" => {
-                router = true;
-                name.carried();
-            }
-            "DefaultRoute" => name.carried(),
+            "IPForward" | "DefaultRoute" => name.carried(),
             "StaticRoute" => name.left_out("its routes are comments until they are edited"),
             "SSH" => name.left_out("`netloom exec` and `netloom shell` need no server"),
             _ => name.left_out("netloom has no such service; write it as a program of `run`"),
         }
     }
-    if ospf {
+    if named(at).is_empty() && !names.is_empty() {
+        let why = format!("without services of its own it has its type's: {}", names.join(", "));
+        at.get("@type").iter().for_each(|at| at.changed(&*why));
+    }
+    let has = |some: &[&str]| names.iter().any(|name| some.contains(name));
+    if has(&["OSPFv2", "OSPFv3", "FRROSPFv2", "FRROSPFv3"]) {
         node.keys.push(("kind", "router".into()));
         node.keys.push(("ospf", "{hello: 1, dead: 4}".into()));
-    } else if router {
+    } else if has(&["zebra", "FRRzebra", "IPForward"]) {
         node.forwarding = Some("true");
     }
 }
 
-/// Default routes of devices with the service `DefaultRoute`: to the first address of each prefix that they are in.
+/// Default routes of devices with the service `DefaultRoute`: on the first interface, to the address behind that of each
+/// prefix (`DefaultRouteService`).
 pub(super) fn routes(places: &Places, root: &At<'_>, draft: &mut Draft) {
+    let first = first_interfaces(root);
     for devices in root.get("devices").iter().flat_map(At::items) {
         for at in devices.get("device").iter().flat_map(At::items) {
-            let is_default = |s: &At<'_>| s.text_of("@name") == Some("DefaultRoute");
-            let place = places.get(at.text_of("@id").unwrap_or_default());
-            let Some(Place::Node(name)) = place.filter(|_| named(&at).iter().any(is_default))
-            else {
+            let id = at.text_of("@id").unwrap_or_default();
+            let place = places.get(id).filter(|_| names(root, &at).contains(&"DefaultRoute"));
+            let (Some(Place::Node(name)), Some((_, iface))) = (place, first.get(id)) else {
                 continue;
             };
-            let routes = default_routes(name, draft);
+            let is_first = |end: &&End| end.at == *name && end.iface.as_ref() == Some(iface);
+            let ends = draft.links.iter().flat_map(|link| &link.ends);
+            let routes = ends.filter(is_first).flat_map(default_routes).collect();
             if let Some(node) = draft.node(name) {
                 node.routes = routes;
             }
@@ -109,30 +147,39 @@ pub(super) fn routes(places: &Places, root: &At<'_>, draft: &mut Draft) {
     }
 }
 
-fn default_routes(name: &str, draft: &Draft) -> Vec<Route> {
-    let ends = draft.links.iter().flat_map(|link| &link.ends).filter(|end| end.at == name);
-    let mut seen = [false; 2];
-    let mut routes = vec![];
-    for end in ends {
-        for net in &end.addresses {
-            let first = match net.trunc() {
-                IpNet::V4(net) => net.hosts().next().map(std::net::IpAddr::V4),
-                IpNet::V6(net) => {
-                    // `hosts` begins with the network's own address, which is
-                    // the anycast address of its routers (RFC 4291, 2.6.1).
-                    net.hosts().find(|a| *a != net.network()).map(std::net::IpAddr::V6)
+/// The number and the name of the first interface of each device, by the device's number.
+fn first_interfaces<'a>(root: &At<'a>) -> HashMap<&'a str, (u32, String)> {
+    let mut first: HashMap<&str, (u32, String)> = HashMap::new();
+    for links in root.get("links").iter().flat_map(At::items) {
+        for link in links.get("link").iter().flat_map(At::items) {
+            for (id, iface) in ENDS.iter().filter_map(|keys| interface(&link, keys)) {
+                let number = iface.text_of("@id").and_then(|text| text.parse().ok()).unwrap_or(0);
+                let known = first.entry(id).or_insert((u32::MAX, String::new()));
+                if number < known.0 {
+                    *known = (number, interface_name(Some(&iface)));
                 }
-            };
-            let family = usize::from(net.addr().is_ipv6());
-            let Some(first) = first.filter(|first| *first != net.addr() && !seen[family]) else {
-                continue;
-            };
-            seen[family] = true;
-            routes.push(Route {
-                to: "default".into(),
-                via: Some(first.to_string()),
-                dev: end.iface.clone(),
-            });
+            }
+        }
+    }
+    first
+}
+
+fn interface<'a>(link: &At<'a>, (nodes, ifaces): &super::links::Keys) -> Option<(&'a str, At<'a>)> {
+    let id = nodes.iter().find_map(|key| link.text_of(key))?;
+    Some((id, ifaces.iter().find_map(|key| link.get(key))?.items().into_iter().next()?))
+}
+
+fn default_routes(end: &End) -> Vec<Route> {
+    let mut routes: Vec<Route> = vec![];
+    for net in &end.addresses {
+        let next = match net.network() {
+            IpAddr::V4(first) => IpAddr::V4(Ipv4Addr::from_bits(first.to_bits().wrapping_add(1))),
+            IpAddr::V6(first) => IpAddr::V6(Ipv6Addr::from_bits(first.to_bits().wrapping_add(1))),
+        };
+        // Its own: the kernel refuses the command.
+        if net.prefix_len() < net.max_prefix_len() && next != net.addr() {
+            let via = Some(next.to_string());
+            routes.push(Route { to: "default".into(), via, dev: end.iface.clone() });
         }
     }
     routes

@@ -6,6 +6,21 @@ use crate::at::At;
 use crate::core_xml::{Places, end, linked};
 use crate::draft::{self, End, Link};
 
+/// The keys of an end: of its node and of its interface, new and old ones.
+pub(super) type Keys = ([&'static str; 2], [&'static str; 2]);
+
+pub(super) const ENDS: [Keys; 2] = [
+    (["@node1", "@node_one"], ["iface1", "interface_one"]),
+    (["@node2", "@node_two"], ["iface2", "interface_two"]),
+];
+
+/// What an interface is called.
+pub(super) fn interface_name(iface: Option<&At<'_>>) -> String {
+    let name = iface.and_then(|at| at.text_of("@name")).filter(|name| !name.is_empty());
+    let number = iface.and_then(|at| at.text_of("@id")).unwrap_or("0");
+    name.map_or_else(|| format!("eth{number}"), str::to_owned)
+}
+
 /// Reads a link; what cannot be linked is left out. One that only gives the other direction of a link before, whose ends
 /// may stand in the other order, adds to that.
 pub(super) fn read(at: &At<'_>, places: &Places, known: &mut [Link]) -> Option<Link> {
@@ -13,19 +28,13 @@ pub(super) fn read(at: &At<'_>, places: &Places, known: &mut [Link]) -> Option<L
         keys.into_iter().find_map(|key| at.get(key)).map(|at| (at.text().unwrap_or_default(), at))
     };
     let mut ends = vec![];
-    for (keys, ifaces) in [
-        (["@node1", "@node_one"], ["iface1", "interface_one"]),
-        (["@node2", "@node_two"], ["iface2", "interface_two"]),
-    ] {
+    for (keys, ifaces) in ENDS {
         let Some((id, given)) = node(keys) else {
             at.left_out("it has no two ends");
             return None;
         };
         let iface = ifaces.into_iter().find_map(|key| at.get(key)?.items().into_iter().next());
-        let name =
-            iface.as_ref().and_then(|at| at.text_of("@name")).filter(|name| !name.is_empty());
-        let number = iface.as_ref().and_then(|at| at.text_of("@id")).unwrap_or("0");
-        let name = name.map_or_else(|| format!("eth{number}"), str::to_owned);
+        let name = interface_name(iface.as_ref());
         let place = places.get(id).ok_or("there is no such node");
         match place.and_then(|place| end(place, Some(&name))) {
             Ok(mut end) => {
@@ -114,6 +123,7 @@ fn shown(value: f64, unit: &str) -> String {
 fn options(at: &At<'_>, link: &mut Link) {
     let one_way = at.text_of("@unidirectional") == Some("1");
     let keys = &mut link.impairments[usize::from(one_way)];
+    let number = |name: &str| at.text_of(name)?.parse::<f64>().ok().filter(|n| n.is_finite());
     for (name, key, unit) in [
         ("@delay", "delay", "us"),
         ("@jitter", "jitter", "us"),
@@ -123,34 +133,57 @@ fn options(at: &At<'_>, link: &mut Link) {
         ("@dup", "duplicate", "%"),
     ] {
         let Some(at) = at.get(name) else { continue };
-        match at.text().unwrap_or_default().parse::<f64>() {
-            Ok(0.0) => at.carried(),
-            Ok(value) if value > 0.0 && value.is_finite() => {
-                keys.push((key, shown(value, unit)));
+        match number(name) {
+            // `per` is `loss` of files before version 5.
+            _ if keys.iter().any(|(known, _)| *known == key) => at.carried(),
+            Some(0.0) => at.carried(),
+            Some(value) if value > 0.0 => {
+                let most = if unit == "%" { 100.0 } else { f64::MAX };
+                keys.push((key, shown(value.min(most), unit)));
                 at.carried();
             }
             _ if at.is_empty() => at.carried(),
             _ => at.odd("a number"),
         }
     }
-    // Jitter is around a delay, and as netem draws it without a table.
-    let delayed = keys.iter().any(|(key, _)| *key == "delay");
+    // Jitter is around a delay, as netem draws it without a table, with a correlation of 25 % (`core.nodes.interface`).
     if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
-        // CORE gives netem a correlation of 25 % (`core.nodes.interface`).
-        jitter.1.push_str(if delayed { " uniform 25%" } else { " pareto 25%" });
-        if !delayed {
-            at.get("@jitter")
-                .iter()
-                .for_each(|at| at.changed("without a delay it only adds to it"));
+        jitter.1.push_str(" uniform 25%");
+        if keys.iter().all(|(key, _)| *key != "delay") {
+            keys.push(("delay", "1us".into()));
+            at.get("@jitter").iter().for_each(|at| at.changed("around a delay of 1 us"));
         }
     }
+    keys.extend(bounds(at, number("@bandwidth"), number("@delay")));
     at.get("@unidirectional").iter().for_each(At::carried);
     at.get("@type").iter().for_each(|at| at.changed("every link is a wired one"));
-    for name in ["@buffer", "@burst", "@mburst", "@key"] {
-        let Some(at) = at.get(name) else { continue };
-        match at.text() {
-            Some("" | "0") => at.carried(),
-            _ => at.left_out("write `queue` for a bounded rate"),
-        }
+    // CORE reads them, and does nothing with them.
+    for name in ["@burst", "@mburst", "@key", "@mer"] {
+        at.get(name).iter().for_each(At::carried);
     }
+}
+
+/// The MTU of CORE's interfaces.
+const MTU: f64 = 1500.0;
+
+/// What a link with a bandwidth holds at most: its buffer, or twice what is on its way (`core.nodes.interface.tc_cmd`).
+fn bounds(at: &At<'_>, rate: Option<f64>, delay: Option<f64>) -> Vec<(&'static str, String)> {
+    let buffer = at.get("@buffer");
+    let given = buffer.as_ref().and_then(|at| at.text()?.parse::<u32>().ok()).filter(|n| *n > 0);
+    let rate = rate.filter(|rate| *rate > 0.0);
+    buffer.iter().for_each(|at| match (given, rate) {
+        (Some(_), None) => at.changed("without a bandwidth CORE does nothing with it"),
+        _ => at.carried(),
+    });
+    let delay = delay.filter(|delay| *delay > 0.0);
+    let Some(rate) = rate else { return vec![] };
+    let packets = given.map(f64::from).or_else(|| {
+        // Bits a second and microseconds.
+        Some((2.0 * rate * delay? / 1e6 / (8.0 * MTU)).ceil().max(2.0))
+    });
+    let Some(packets) = packets else { return vec![] };
+    let mut keys = vec![("queue", format!("{packets}"))];
+    // netem counts what waits and what is delayed alike.
+    keys.extend(delay.map(|_| ("limit", format!("{packets}"))));
+    keys
 }

@@ -222,7 +222,8 @@ fn command(words: &[&str], interface: Option<usize>, host: &mut Host) -> Verdict
         ["hostname", _] | ["no", "shutdown"] | ["fair-queue" | "fifo" | "drop-tail"] => {
             return Verdict::Carried;
         }
-        ["ip" | "ipv6", "route", to, via] => {
+        // A third word is a distance among routes of protocols.
+        ["ip" | "ipv6", "route", to, via] | ["ip" | "ipv6", "route", to, via, _] => {
             host.routes.push(((*to).to_owned(), (*via).to_owned()));
             return Verdict::Carried;
         }
