@@ -99,6 +99,8 @@ pub(crate) enum Verb {
     Ls(Json),
     /// Show a running lab: nodes with their use of CPU and memory, interfaces, links.
     Status(Status),
+    /// Follow what happens in a running lab: states, impairments and cables as they change, with counters in JSON.
+    Events(Status),
     /// Create, delete, show and change nodes of a running lab.
     #[command(subcommand)]
     Node(Node),

@@ -7,6 +7,7 @@ mod copy;
 mod doctor;
 mod down;
 mod enter;
+mod events;
 mod fates;
 mod figures;
 mod files;
@@ -17,6 +18,7 @@ mod guard;
 mod image;
 mod link;
 mod list;
+mod listening;
 mod logs;
 mod machine;
 mod measure;
@@ -67,6 +69,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Man { folder } => files::man(&folder),
         Verb::Ls(args) => list::ls(&args),
         Verb::Status(args) => list::status(&wish, &args),
+        Verb::Events(args) => events::events(&wish, &args),
         Verb::Node(verb) => node::node(lab, verb),
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),

@@ -26,6 +26,7 @@ mod dev;
 mod docs;
 mod doors;
 mod drift;
+mod events;
 mod examples;
 mod examples_bufferbloat;
 mod examples_frr;

@@ -171,6 +171,16 @@ const USES: &[Uses] = &[
         ],
     ),
     uses(
+        "events",
+        &[
+            ("netloom events", "what changes in the only lab that runs, until it is taken down"),
+            (
+                "netloom events two-sites --json",
+                "a snapshot, then what is different each second, an object a line",
+            ),
+        ],
+    ),
+    uses(
         "node",
         &[
             ("netloom node list", "all nodes"),

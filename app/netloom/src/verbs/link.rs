@@ -59,7 +59,7 @@ fn change(args: &LinkSet) -> Result<LinkSettings> {
     Ok(LinkSettings { end, clear: args.clear, settings, up: args.up() })
 }
 
-fn state(link: &LinkStatus) -> &'static str {
+pub(super) fn state(link: &LinkStatus) -> &'static str {
     match (link.up, link.down) {
         (true, _) => "up",
         (false, true) => "down by hand",
