@@ -2,7 +2,7 @@
 //! listener goes on.
 //!
 //! A [`Recorder`] is told what was read, and makes an event of what is different. The [`Kept`] events are the last
-//! [`MOST_KEPT`]: whoever asks for what follows an older one gets a snapshot that says so. A [`Picture`] is what both sides
+//! [`MOST_KEPT`]: a listener that asks for what follows an older one gets a snapshot that says so. A [`Picture`] is what both sides
 //! have: the lab as of the last event. No clock, no kernel.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,46 +1,38 @@
 //! Reads a running lab once a second while somebody listens, for the stream of its events.
 //!
 //! Listeners look often; the one that comes first after the second reads for all. Interfaces of all nodes are read through one
-//! socket without entering namespaces ([`ManySpaces`]). What else a node has costs a visit: so [`A_TURN`] nodes are read a
+//! socket without entering namespaces. What else a node has costs a visit: so [`A_TURN`] nodes are read a
 //! second, those first that ended, began or cannot be read otherwise. After a change of the lab everything is read. What is
 //! different, and what is kept of it, is the business of [`crate::stream`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_model::plan::{NodeId, PlannedLink, Slot};
-use netloom_netlink::{LinkInfo, ManySpaces};
-use netloom_sys::namespace;
 use rustix::process::Pid;
 
+use crate::Result;
 use crate::keep::slicers;
 use crate::run::impairing;
 use crate::run::losses::{self, Between};
-use crate::run::running::{Phase, Running};
+use crate::run::readings::{Seen, Stream};
+use crate::run::running::Running;
 use crate::run::sources::{Sources, traffic};
 use crate::run::status::{self, Directions};
-use crate::stage::addresses::Held;
 use crate::stage::lab_process::now_ns;
-use crate::stage::spaces::{in_parts, on_a_thread};
+use crate::stage::spaces::in_parts;
 use crate::store::moved::Home;
 use crate::store::state::State;
-use crate::stream::{Kept, Recorder};
 use crate::view::{
-    self, InterfaceStatus, LabEvent, LabFacts, LinkCounters, LinkStatus, NodeStatus,
+    self, InterfaceStatus, LabEvent, LabFacts, LabState, LinkCounters, LinkStatus, NodeStatus,
 };
-use crate::{Error, Result};
 
 /// The time between two readings.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Most nodes, and most switches, that are visited in a reading without need.
 const A_TURN: usize = 32;
-
-/// The stream, once somebody has listened.
-#[derive(Default)]
-pub(crate) struct Streaming(Mutex<Option<Stream>>);
 
 impl Running {
     /// Events after the one with this id; a snapshot if there is none.
@@ -57,100 +49,16 @@ impl Running {
     }
 }
 
-struct Stream {
-    kept: Kept,
-    recorder: Recorder,
-    next: Instant,
-    spaces: Spaces,
-    /// What the last reading was of.
-    of: Option<(Arc<State>, Phase)>,
-    /// What was seen of nodes, by slot.
-    nodes: Vec<Seen>,
-    /// Counters of the interfaces in the core namespace, by index.
-    core: BTreeMap<u32, view::Traffic>,
-    /// Which nodes, and which switches, were visited last.
-    turns: [usize; 2],
-}
-
-/// What was seen of a node.
-#[derive(Default)]
-struct Seen {
-    pid: Option<Pid>,
-    links: Vec<LinkInfo>,
-    held: Vec<Held>,
-}
-
-/// The namespaces of a lab, as a socket knows them.
-struct Spaces {
-    socket: ManySpaces,
-    /// Ids, with the inits whose namespaces they are. None is used twice.
-    ids: BTreeMap<NodeId, (Pid, i32)>,
-    next: i32,
-}
-
-impl Spaces {
-    fn new() -> Result<Spaces> {
-        let object = "the lab's namespaces";
-        // The socket keeps the empty namespace of the thread, which ends.
-        let socket = on_a_thread(|| {
-            namespace::new_network().map_err(Error::of(object, "watch"))?;
-            ManySpaces::open().map_err(Error::of(object, "watch"))
-        })?;
-        Ok(Spaces { socket, ids: BTreeMap::new(), next: 1 })
-    }
-
-    /// Makes the namespaces of these inits known, and no others.
-    fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) {
-        self.ids.retain(|id, (pid, _)| inits.get(id) == Some(pid));
-        let mut fresh = Vec::new();
-        for (id, pid) in inits {
-            if self.ids.contains_key(id) {
-                continue;
-            }
-            // An init that has just ended has no interfaces.
-            let Ok(space) = namespace::network_of(*pid) else { continue };
-            self.ids.insert(*id, (*pid, self.next));
-            fresh.push((self.next, space));
-            self.next += 1;
-        }
-        // One that is refused cannot be read by its id, and is visited instead.
-        let _ = self.socket.add(fresh.iter().map(|(number, space)| (*number, space.as_fd())));
-    }
-
-    /// The interfaces in the namespace of a node or of the core; `None` if they cannot be read.
-    fn links(&mut self, node: NodeId) -> Option<Vec<LinkInfo>> {
-        let (_, number) = self.ids.get(&node)?;
-        self.socket.links(*number).ok()
-    }
-}
-
 /// What a reading finds of a node.
 type Found = (Slot, NodeStatus, Seen);
 
 impl Stream {
-    fn new() -> Result<Stream> {
-        let now = now_ns();
-        Ok(Stream {
-            kept: Kept::new(now),
-            recorder: Recorder::default(),
-            next: Instant::now(),
-            spaces: Spaces::new()?,
-            of: None,
-            nodes: vec![],
-            core: BTreeMap::new(),
-            turns: [0; 2],
-        })
-    }
-
     /// Reads the lab, and makes an event of what is different.
     fn read(&mut self, running: &Running) -> Result<()> {
         let (state, pids) = settled(running);
         let (now, time_ns) = (Instant::now(), now_ns());
         let sources = Sources::new(running, &state, &pids);
-        let same = self
-            .of
-            .as_ref()
-            .is_some_and(|(of, phase)| Arc::ptr_eq(of, &state) && *phase == sources.phase);
+        let same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, &state));
         if !same {
             self.nodes.clear();
         }
@@ -162,9 +70,10 @@ impl Stream {
         let changed = self.read_nodes(&sources, &between, same)?;
         self.read_links(&sources, &between, same, &changed, &changed_core);
         self.read_switches(&sources, same);
-        self.close(&sources);
+        let came_up = self.close(&sources);
         self.kept.push(self.recorder.take(), time_ns);
-        self.of = Some((Arc::clone(&state), sources.phase));
+        // What nodes were while the lab was made is not what they are now.
+        self.of = (!came_up).then(|| Arc::clone(&state));
         // Nobody listened for a while: the rhythm begins here.
         self.next = Some(self.next + PERIOD).filter(|next| *next > now).unwrap_or(now + PERIOD);
         Ok(())
@@ -317,8 +226,8 @@ impl Stream {
         }
     }
 
-    /// Tells of the lab itself, and of what is not there any more.
-    fn close(&mut self, sources: &Sources<'_>) {
+    /// Tells of the lab itself, and of what is gone; returns whether the lab does not start any more.
+    fn close(&mut self, sources: &Sources<'_>) -> bool {
         let (state, plan) = (sources.state, &sources.state.plan);
         let names = plan.nodes.iter().map(|node| node.name.as_str()).collect();
         let links = plan.links.iter().map(|link| link.name.as_str()).collect();
@@ -326,12 +235,15 @@ impl Stream {
         self.recorder.only(&names, &links, &switches);
         let whole = sources.running.is_whole(state, sources.pids);
         let nodes = self.recorder.picture().nodes.values().map(|(node, _)| node);
+        let now = status::lab_state(sources, whole, nodes);
+        let before = self.recorder.picture().lab.as_ref().map(|lab| lab.state);
         self.recorder.lab(LabFacts {
             name: plan.lab.clone(),
-            state: status::lab_state(sources, whole, nodes),
+            state: now,
             pid: rustix::process::getpid().as_raw_nonzero().get(),
             since: state.since,
         });
+        before == Some(LabState::Starting) && now != LabState::Starting
     }
 }
 
