@@ -30,7 +30,7 @@ pub(crate) fn events(wish: &Wish, args: &Status) -> Result<i32> {
                 told = false;
                 for event in &events {
                     match args.json {
-                        true => print(&format!("{}\n", serde_json::to_string(event)?))?,
+                        true => print(&format!("{}\n", netloom_form::to_string(event)?))?,
                         false => show(&text(event))?,
                     }
                 }

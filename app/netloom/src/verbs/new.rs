@@ -136,7 +136,7 @@ fn text(template: &Template, size: Option<u32>, file: &Path) -> Result<String> {
 /// The fat tree of `k` ports a switch: M. Al-Fares et al., "A scalable, commodity data center network architecture",
 /// SIGCOMM 2008, section 2.2: `k` pods of `k/2` and `k/2` switches, `(k/2)^2` core switches, `k^3/4` hosts.
 fn fat_tree(k: u32) -> Result<String> {
-    if k < 2 || k > LARGEST || k % 2 == 1 {
+    if !(2..=LARGEST).contains(&k) || k % 2 == 1 {
         return Err(Usage(format!(
             "fat-tree: SIZE is an even number from 2 to {LARGEST}, not {k}"
         ))
