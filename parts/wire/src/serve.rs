@@ -324,7 +324,7 @@ fn check(impairments: &netloom_impair::Impairments) -> Result<Option<Program>> {
     impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))?;
     let compile = |text: &String| {
         let refused = |e| Error::Refused(format!("drop: {}", netloom_sys::describe(&e)));
-        netloom_libpcap::compile(text, 1).map_err(refused)
+        netloom_libpcap::compile_bounded(text).map_err(refused)
     };
     impairments.drop.as_ref().map(compile).transpose()
 }

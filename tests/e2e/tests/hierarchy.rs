@@ -2,7 +2,7 @@
 
 use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait, names};
 use netloom_tests_e2e::{
-    Machine, kill, machine, needs_cgroups, signal, wait_until, with_command_line,
+    Machine, kill, machine, needs, needs_cgroups, signal, wait_until, with_command_line,
 };
 
 /// `grandee/tenant` has `left` and `right`, and two lives beside it that it must not see.
@@ -103,6 +103,44 @@ fn what_is_outside_can_neither_be_read_nor_changed() {
     machine.refused_inside(TENANT, "link set left:eth1 --delay 1ms", 1, &["left:eth1"]);
     let after = machine.status();
     assert_eq!(names(&before["nodes"]), names(&after["nodes"]));
+    machine.down();
+}
+
+#[test]
+fn an_expression_names_only_nodes_that_are_seen() {
+    needs!("libpcap");
+    let machine = machine!();
+    machine.up(TREE);
+    let set = |expression: &str| {
+        machine.inside(TENANT, ["link", "set", "left:eth0", "--drop", expression]).finish()
+    };
+    let seen = || machine.inside(TENANT, ["link", "list", "--json"]).finish().code(0).text();
+    let link = "grandee/tenant/left:eth0";
+    let drop = || {
+        let wire = machine.link(link)["wire"]["directions"][0]["impairments"]["drop"].clone();
+        wire.as_str().map(str::to_owned)
+    };
+    set("udp and dst host right and src port 7").code(0);
+    let whole = "udp and dst host grandee/tenant/right and src port 7";
+    assert_eq!(drop().as_deref(), Some(whole));
+    assert!(seen().contains("udp and dst host right and src port 7"), "{}", seen());
+    // Whether a name is one outside or that of nothing is not told, nor is it looked up.
+    for name in ["stranger", "grandee/nextdoor", "nextdoor", "nothing.example"] {
+        for expression in [format!("host {name}"), format!("flow:left->{name}:80/tcp")] {
+            let refused = set(&expression);
+            let words = refused.errors();
+            assert!(words.contains(&format!("node {name:?}: not in lab \"tenant\"")), "{words}");
+        }
+    }
+    assert_eq!(drop().as_deref(), Some(whole));
+    let words = ["link", "set", link, "--drop", "host stranger or host grandee/tenant/left"];
+    machine.netloom(words).finish().code(0);
+    assert!(seen().contains("host (outside) or host left"), "{}", seen());
+    let mac = "02:00:00:00:00:77";
+    let words = ["link", "create", "left", "right", "--mac", &format!("left={mac}")];
+    machine.inside(TENANT, words).finish().code(0);
+    let made = machine.netloom(["node", "show", "grandee/tenant/left", "--json"]).finish();
+    assert!(made.text().contains(mac), "{made}");
     machine.down();
 }
 

@@ -108,6 +108,31 @@ fn an_expression_breaks_one_protocol() {
     machine.down();
 }
 
+/// An expression that libpcap does not take, or takes for minutes, changes nothing, and others go on.
+#[test]
+fn a_wrong_expression_is_refused_before_anything_changes() {
+    needs!("libpcap");
+    let machine = machine!();
+    let with_c = LAB.replace("links:", "  c: {}\nlinks:");
+    machine.up(&with_c);
+    let ports: Vec<String> = (1..800).map(|port| port.to_string()).collect();
+    let long = format!("port {}", ports.join("||"));
+    for (expression, words) in [("icmp and", "compile"), (&long, "words, of at most 160")] {
+        let file = machine.file(&LAB.replace("delay: 1ms", &format!("drop: \"{expression}\"")));
+        let apply = ["apply", "--yes", file.to_str().expect("UTF-8")];
+        machine.netloom(apply).finish().code(2).says(words);
+        machine.ok("node show c");
+        let directions = machine.link(LINK)["wire"]["directions"].clone();
+        assert!(directions[0]["impairments"].get("drop").is_none(), "{directions}");
+        let words = ["link", "set", LINK, "--drop", expression];
+        machine.netloom(words).finish().code(2).says("drop: filter");
+    }
+    let unknown = ["link", "set", LINK, "--drop", "host nothing.example"];
+    machine.netloom(unknown).finish().code(2).says("write an address, or the name of a node");
+    set(&machine, "--delay 2ms");
+    machine.down();
+}
+
 /// Sends this many numbered datagrams of 100 bytes to `b`.
 const NUMBERS: &str = r#"
 import socket, sys

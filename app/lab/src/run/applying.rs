@@ -28,6 +28,7 @@ use self::changing::Was;
 use crate::build::maker::add_group;
 use crate::build::{binds, machines, routers};
 use crate::keep::ports;
+use crate::keep::wires::expressions;
 use crate::run::link_changes::nodes_of;
 use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
@@ -186,6 +187,10 @@ impl Running {
         let state = self.state();
         let touched =
             |id: &NodeId| merged.added.nodes.contains(id) || merged.changed.nodes.contains(id);
+        let links = merged.target.links.iter().filter(|link| {
+            merged.added.links.contains(&link.id) || merged.changed.links.contains(&link.id)
+        });
+        expressions::check_of(&merged.target, links)?;
         let nodes: Vec<&PlannedNode> =
             merged.target.nodes.iter().filter(|node| touched(&node.id)).collect();
         for node in &nodes {

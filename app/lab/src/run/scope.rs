@@ -10,6 +10,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use netloom_filter::expand::rename;
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
@@ -313,9 +314,48 @@ impl Inside for View {
         self.inside.links.iter().find(|l| l.id == known.id).map(|l| l.name.clone())
     }
 
+    fn expression(&self, expression: &mut String) -> Result<()> {
+        let named = |word: &str| {
+            let is_address = word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(':');
+            let mut name = word.to_owned();
+            self.node(&mut name, true)?;
+            match self.state.plan.node(&name) {
+                Some(_) => Ok(Some(name)),
+                None if is_address || AFTER_SIDE.contains(&word) => Ok(None),
+                // Whether it is outside or nowhere is not told.
+                None => {
+                    let (lab, hint) = (self.lab(), String::new());
+                    Err(Error::from(LookupError::NoNode { lab, node: word.to_owned(), hint }))
+                }
+            }
+        };
+        *expression = rename(expression, named)?;
+        Ok(())
+    }
+
+    fn expression_of(&self, expression: &str) -> String {
+        let named = |word: &str| {
+            Ok::<_, std::convert::Infallible>(self.word(word).map(|found| match found {
+                Word::Here(name) if name == self.inside.lab => ".".to_owned(),
+                Word::Here(name) => name,
+                Word::Outside => "(outside)".to_owned(),
+            }))
+        };
+        rename(expression, named).unwrap_or_else(|never| match never {})
+    }
+
     fn text(&self, text: &str) -> String {
         rendered(text, |word| self.word(word))
     }
+}
+
+/// Words of pcap-filter(7) that may follow `src` or `dst`.
+const AFTER_SIDE: [&str; 7] = ["host", "net", "port", "portrange", "and", "or", "not"];
+
+/// Puts names in settings of a link into the lab's words.
+fn enter_settings(settings: &mut [(String, String)], inside: &dyn Inside) -> Result<()> {
+    let mut drops = settings.iter_mut().filter(|(key, _)| key == "drop");
+    drops.try_for_each(|(_, expression)| inside.expression(expression))
 }
 
 /// Names of nodes, of which some are not seen.
@@ -365,7 +405,15 @@ impl Named for NewLink {
     fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
         inside.end(&mut self.a)?;
         inside.end(&mut self.b)?;
-        self.addresses.iter_mut().try_for_each(|(end, _)| inside.end(end))
+        let mut ends = self.addresses.iter_mut().chain(&mut self.macs);
+        ends.try_for_each(|(end, _)| inside.end(end))?;
+        enter_settings(&mut self.settings, inside)
+    }
+}
+
+impl Named for LinkSettings {
+    fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
+        enter_settings(&mut self.settings, inside)
     }
 }
 
@@ -405,6 +453,9 @@ impl Named for LinkStatus {
         leave_texts(&mut self.ends, inside);
         for direction in self.wire.iter_mut().flat_map(|w| &mut w.directions).flatten() {
             direction.from = inside.text(&direction.from);
+            if let Some(expression) = direction.impairments.get_mut("drop") {
+                *expression = inside.expression_of(expression);
+            }
         }
         for loss in &mut self.lost {
             loss.from = inside.text(&loss.from);
@@ -472,22 +523,8 @@ macro_rules! without_names {
     ($($kind:ty),*) => { $(impl Named for $kind {})* };
 }
 without_names!(
-    Applied,
-    Apply,
-    Ended,
-    Fates,
-    FlowShown,
-    LabEvent,
-    LinkSettings,
-    LogLine,
-    NewSwitch,
-    Plan,
-    Request,
-    Answer,
-    Sliced,
-    SliceShown,
-    TraceWhat,
-    Traced
+    Applied, Apply, Ended, Fates, FlowShown, LabEvent, LogLine, NewSwitch, Plan, Request, Answer,
+    Sliced, SliceShown, TraceWhat, Traced
 );
 
 impl<C: Call> Answers<C> for Scoped

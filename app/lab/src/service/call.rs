@@ -274,6 +274,12 @@ pub trait Inside {
     /// A link's name as it is called here; `None` for one that is not seen.
     fn link_of(&self, link: &str) -> Option<String>;
 
+    /// Puts nodes' names in a filter expression into the lab's words.
+    fn expression(&self, expression: &mut String) -> Result<()>;
+
+    /// A filter expression in the words of this place.
+    fn expression_of(&self, expression: &str) -> String;
+
     /// A text about objects that are seen here, in the words of this place.
     fn text(&self, text: &str) -> String;
 }

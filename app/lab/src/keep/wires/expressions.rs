@@ -4,6 +4,7 @@
 
 use netloom_impair::Impairments;
 use netloom_model::Plan;
+use netloom_model::plan::PlannedLink;
 
 use crate::{Error, Result, Subject};
 
@@ -25,7 +26,7 @@ pub(super) fn expanded(plan: &Plan, link: &str, asked: &Impairments) -> Result<I
 /// With libpcap's message; libpcap is missing.
 pub(crate) fn check(plan: &Plan, link: &str, asked: &Impairments) -> Result<()> {
     let Some(text) = expanded(plan, link, asked)?.drop else { return Ok(()) };
-    match netloom_libpcap::compile(&text, 1) {
+    match netloom_libpcap::compile_bounded(&text) {
         Ok(_) => Ok(()),
         Err(netloom_libpcap::Error::Unsupported(missing)) => Err(missing.into()),
         Err(e) => Err(invalid(link, &netloom_sys::describe(&e))),
@@ -37,7 +38,18 @@ pub(crate) fn check(plan: &Plan, link: &str, asked: &Impairments) -> Result<()> 
 /// # Errors
 /// The first of them.
 pub fn check_all(plan: &Plan) -> Result<()> {
-    let mut all = plan.links.iter().flat_map(|l| l.impairments.iter().map(move |i| (&l.name, i)));
+    check_of(plan, plan.links.iter())
+}
+
+/// The same for these links of a plan.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn check_of<'p>(
+    plan: &Plan,
+    links: impl Iterator<Item = &'p PlannedLink>,
+) -> Result<()> {
+    let mut all = links.flat_map(|l| l.impairments.iter().map(move |i| (&l.name, i)));
     all.try_for_each(|(link, asked)| check(plan, link, asked))
 }
 
