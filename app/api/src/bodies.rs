@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
@@ -186,6 +186,11 @@ pub(crate) async fn bounded(
         }
     };
     held.does(Doing::Working);
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE)
+        && !whole.bytes().is_empty()
+    {
+        return Rejection::no_body(parts.method.as_str(), parts.uri.path()).into_response();
+    }
     parts.extensions.insert(whole);
     let mut answer = pin!(next.run(Request::from_parts(parts, Body::empty())));
     poll_fn(move |cx| {

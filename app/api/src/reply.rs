@@ -76,6 +76,11 @@ impl Rejection {
         Rejection::new(StatusCode::BAD_REQUEST, format!("body: {why}")).with_code("invalid_body")
     }
 
+    /// A body where none is taken.
+    pub(crate) fn no_body(method: &str, path: &str) -> Rejection {
+        Rejection::body(&format!("{method} {path} takes none"))
+    }
+
     /// The path is unknown, or has no such method.
     pub(crate) fn no_route(status: StatusCode, why: String) -> Rejection {
         Rejection::new(status, why).with_code("no_such_route")

@@ -3,6 +3,7 @@
 //! The router and the document come from the same calls, so they have the same routes. A handler reads its call's values,
 //! asks the service once, on a thread that may block, and answers JSON.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -77,6 +78,19 @@ struct Given {
     names: Names,
     query: Query,
     body: Whole,
+    /// Whether the body was asked for.
+    takes_body: Cell<bool>,
+}
+
+impl Given {
+    /// The call; a body that it does not take is refused: who sends one expects something else to be done.
+    fn call<C: Call>(&self) -> Result<C, Rejection> {
+        let call = C::read(self)?;
+        match self.takes_body.get() || self.body.bytes().is_empty() {
+            true => Ok(call),
+            false => Err(Rejection::no_body(C::OPERATION.method, C::OPERATION.path)),
+        }
+    }
 }
 
 impl Read for Given {
@@ -91,6 +105,7 @@ impl Read for Given {
     }
 
     fn body<T: DeserializeOwned>(&self, _: &str) -> Result<T, Rejection> {
+        self.takes_body.set(true);
         self.body.read()
     }
 }
@@ -106,13 +121,13 @@ async fn answer<C: Call>(
 where
     dyn Service: Answers<C>,
 {
-    let given = Given { names, query, body };
+    let given = Given { names, query, body, takes_body: Cell::new(false) };
     if given.body.is_large() {
         // It is read where nobody else waits for it.
-        let answer = lab.call(move |s| asked::<C>(s, C::read(&given)?)).await;
+        let answer = lab.call(move |s| asked::<C>(s, given.call()?)).await;
         return answer.map(IntoResponse::into_response);
     }
-    let call = C::read(&given)?;
+    let call: C = given.call()?;
     if C::STREAMS && streaming::is_wanted(&headers) {
         return Ok(streaming::answer(lab, call, &headers));
     }

@@ -12,6 +12,7 @@ use super::document::{BODIES, at, operations};
 use super::fake::Served;
 use super::http::{exchange, parse, request, request_with};
 use super::pnpm::ask;
+use super::shape::document;
 
 /// The refusal of an answer, which is JSON and has no word of what it was made with.
 fn refusal(answer: &str) -> String {
@@ -44,6 +45,27 @@ fn unknown_parameters_are_refused_everywhere_and_nothing_is_done() {
     let has = "GET /v1/nodes/{node}/log has after, limit, tail, wait_ms";
     assert_eq!(refusal(&body), format!("parameter \"wait\": is not known here; {has}"));
     assert_eq!(request(served.path(), "DELETE", "/v1/lab?").0, 200);
+}
+
+#[test]
+fn bodies_are_refused_where_none_is_taken_and_nothing_is_done() {
+    let (served, document) = (Served::new(), document());
+    let mut refused = 0;
+    for (method, path) in operations() {
+        if !document["paths"][&path][&method]["requestBody"].is_null() {
+            continue;
+        }
+        let (method, uri) = (method.to_uppercase(), at(&path));
+        let (status, body) = request_with(served.path(), &method, &uri, r#"{"dry_run": true}"#);
+        assert_eq!(status, 400, "{method} {uri}: {body}");
+        // Some lack a parameter besides, and say so first.
+        refused += usize::from(refusal(&body).ends_with(" takes none"));
+    }
+    assert!(refused > 20, "{refused}");
+    assert_eq!(*served.fake.asked.lock().unwrap(), [""; 0]);
+    let (_, body) = request_with(served.path(), "DELETE", "/v1/lab", " ");
+    assert_eq!(refusal(&body), "body: DELETE /v1/lab takes none");
+    assert_eq!(request_with(served.path(), "DELETE", "/v1/lab", "").0, 200);
 }
 
 #[test]
