@@ -101,6 +101,8 @@ pub(crate) enum Verb {
     Status(Status),
     /// Follow what happens in a running lab: states, impairments and cables as they change, with counters in JSON.
     Events(Status),
+    /// Watch labs on the terminal: nodes, links by rate or loss, switches, programs; with shells, logs, captures, impairments.
+    Top(Top),
     /// Create, delete, show and change nodes of a running lab.
     #[command(subcommand)]
     Node(Node),
@@ -460,6 +462,17 @@ pub(crate) struct Status {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+// `top`.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// The lab, by name or by file. Default: the only running one; else the list of labs.
+    #[arg(value_name = "LAB")]
+    pub(crate) name: Option<String>,
+    /// Print all tables once, after a second in which rates are counted.
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 /// A key and its value.

@@ -34,6 +34,7 @@ mod serve;
 mod slice;
 mod switch;
 mod test;
+mod top;
 mod up;
 mod wording;
 
@@ -70,6 +71,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Ls(args) => list::ls(&args),
         Verb::Status(args) => list::status(&wish, &args),
         Verb::Events(args) => events::events(&wish, &args),
+        Verb::Top(args) => top::top(&wish, &args),
         Verb::Node(verb) => node::node(lab, verb),
         Verb::Link(verb) => link::link(lab, &verb),
         Verb::Switch(verb) => switch::switch(lab, verb),

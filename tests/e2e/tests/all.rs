@@ -92,6 +92,7 @@ mod stubs;
 mod switch;
 mod thousand;
 mod time_namespace;
+mod top;
 mod two_sites;
 mod upkeep;
 mod uplink;

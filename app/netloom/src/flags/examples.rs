@@ -181,6 +181,13 @@ const USES: &[Uses] = &[
         ],
     ),
     uses(
+        "top",
+        &[
+            ("netloom top", "the only lab that runs, or a list of labs to choose from"),
+            ("netloom top two-sites --once", "all tables of one of several, once"),
+        ],
+    ),
+    uses(
         "node",
         &[
             ("netloom node list", "all nodes"),
