@@ -163,6 +163,20 @@ fn the_terminal_is_given_back_after_a_signal() {
     machine.down();
 }
 
+/// A reader of keys that does not see the end of a terminal takes a processor for ever.
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    // In a list and in a lab.
+    for lab in [&[][..], &["pair"]] {
+        let terminal = Top::start(&machine, lab);
+        terminal.sees(LINK);
+        terminal.terminal.hang_up();
+    }
+    machine.down();
+}
+
 #[test]
 fn a_lab_is_watched_while_its_process_is_killed_adopted_and_taken_down_and_up() {
     let machine = machine!();

@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn drops_are_summed_over_ports() {
-        let counters = serde_json::json!({"dropped-full": 2, "missed": 1, "sent-frames": 9});
+        let counters = serde_json::json!({"dropped_full": 2, "missed": 1, "sent_frames": 9});
         let port = serde_json::json!({"counters": counters});
         let sums = dropped(&serde_json::json!({"ports": [port.clone(), port]}));
         let expected = [("full".to_owned(), 4), ("missed".to_owned(), 2)];

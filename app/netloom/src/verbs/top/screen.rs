@@ -39,10 +39,14 @@ impl Screen {
         Ok(())
     }
 
-    /// Keys that were pressed, and new sizes; waits for one.
-    pub(super) fn keys(&mut self, mut wait: Duration) -> Result<Vec<Message>> {
+    /// Keys that were pressed, and new sizes; waits for a key.
+    pub(super) fn keys(&mut self, wait: Duration) -> Result<Vec<Message>> {
+        // crossterm 0.29 reads a terminal that was hung up for ever, so it may only look at one that lives.
+        if !lives(wait) {
+            return Ok(vec![Message::End]);
+        }
         let mut messages = Vec::new();
-        while event::poll(wait).context("terminal: wait for keys")? {
+        while event::poll(Duration::ZERO).context("terminal: wait for keys")? {
             match event::read().context("terminal: read a key")? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     messages.push(Message::Key(key))
@@ -50,7 +54,6 @@ impl Screen {
                 Event::Resize(_, rows) => messages.push(Message::Rows(rows)),
                 _ => {}
             }
-            wait = Duration::ZERO;
         }
         Ok(messages)
     }
@@ -69,6 +72,16 @@ impl Drop for Screen {
         // A terminal that has gone needs nothing.
         let _ = try_restore();
     }
+}
+
+/// Waits for a key; whether the terminal is still there.
+fn lives(wait: Duration) -> bool {
+    let input = std::io::stdin();
+    let mut watched = [PollFd::new(&input, PollFlags::IN)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+    // A signal, such as that of a new size, ends the wait early.
+    let _ = rustix::event::poll(&mut watched, Some(&wait));
+    !watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
 /// Whether there is something to read.
