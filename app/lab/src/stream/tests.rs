@@ -40,6 +40,20 @@ fn known(picture: &Picture) -> Picture {
     known
 }
 
+/// Nanoseconds of Unix time are above 2^53, from where on a number in an answer would lose some.
+#[test]
+fn times_pass_the_form_of_answers_unchanged() {
+    let counters = NodeCounters { cpu_ns: Some(1 << 60), ..NodeCounters::default() };
+    let event = LabEvent {
+        time_ns: 1_790_000_000_123_456_789,
+        counters: Counters { nodes: vec![counters], links: vec![] },
+        ..LabEvent::default()
+    };
+    let written = netloom_form::to_value(&event).unwrap();
+    assert_eq!(written["time_ns"], "1790000000123456789");
+    assert_eq!(serde_json::from_value::<LabEvent>(written).unwrap(), event);
+}
+
 #[test]
 fn only_what_is_different_is_told() {
     let mut recorder = Recorder::default();

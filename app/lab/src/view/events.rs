@@ -14,9 +14,11 @@ pub struct LabEvent {
     pub kind: EventKind,
     /// This snapshot stands for events that are not kept any more, or were of another lab process: what came and went
     /// meanwhile is not told.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missed: bool,
     /// Unix time in nanoseconds when the counters were read.
+    #[serde(with = "netloom_form::exact")]
+    #[schema(value_type = netloom_form::schema::Exact)]
     pub time_ns: u64,
     /// The lab, where that is different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,6 +117,8 @@ pub struct NodeCounters {
     /// Its name.
     pub name: String,
     /// CPU time in nanoseconds.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
     pub cpu_ns: Option<u64>,
     /// Memory in bytes now.
     pub memory: Option<u64>,
@@ -152,9 +156,4 @@ pub struct LinkCounters {
     pub bytes: [u64; 2],
     /// Frames that it lost that way, whatever the cause.
     pub lost: [u64; 2],
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
