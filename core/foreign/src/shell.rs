@@ -1,50 +1,21 @@
-//! Words of a command line, split and quoted as a POSIX shell does it, without any expansion.
+//! Command lines of others' labs: their words, and commands that may fail.
 
-/// Splits a line into words. `None` when a quote is not closed.
+use std::convert::Infallible;
+
+use netloom_model::words::{self, Meaning, Place};
+
+/// Splits a line into words, without any expansion. `None` when a quote is not closed.
 ///
 /// `'`, `"`, `\` as in a shell, `#` at the start of a word begins a comment; nothing else is special.
 pub(crate) fn split(line: &str) -> Option<Vec<String>> {
-    let mut words = vec![];
-    let mut word: Option<String> = None;
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' => word.get_or_insert_default().push_str(&single(&mut chars)?),
-            '"' => word.get_or_insert_default().push_str(&double(&mut chars)?),
-            '\\' => word.get_or_insert_default().push(chars.next()?),
-            '#' if word.is_none() => while chars.next_if(|c| *c != '\n').is_some() {},
-            c if c.is_whitespace() => words.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    Some(words)
-}
-
-fn single(chars: &mut impl Iterator<Item = char>) -> Option<String> {
-    let mut text = String::new();
-    loop {
-        match chars.next()? {
-            '\'' => return Some(text),
-            c => text.push(c),
-        }
-    }
-}
-
-fn double(chars: &mut impl Iterator<Item = char>) -> Option<String> {
-    let mut text = String::new();
-    loop {
-        match chars.next()? {
-            '"' => return Some(text),
-            '\\' => match chars.next()? {
-                c @ ('"' | '\\' | '$' | '`') => text.push(c),
-                // Before others a backslash in double quotes
-                // stays (POSIX, Shell Command Language, 2.2.3).
-                c => text.extend(['\\', c]),
-            },
-            c => text.push(c),
-        }
-    }
+    let meaning = |c: char, place| -> Result<Meaning, Infallible> {
+        Ok(match place {
+            Place::Start if c == '#' => Meaning::Comment,
+            Place::Start | Place::Inside if c.is_whitespace() => Meaning::Blank,
+            _ => Meaning::Letter,
+        })
+    };
+    words::split(line, meaning).ok()
 }
 
 /// A command that runs another and ends well whatever becomes of that one, which it then says.

@@ -33,6 +33,7 @@ pub mod setting;
 pub mod signal;
 pub mod slices;
 pub mod users;
+pub mod words;
 mod write;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};

@@ -1,10 +1,9 @@
-//! Splits a command line into words as a shell does (POSIX.1-2017, XCU 2.2 and 2.3), without what needs a shell.
+//! A command line of a lab file as words, without what needs a shell.
 //!
 //! A line means one thing or is refused: pipes, variables, patterns of file names and words that only a shell knows are
 //! named, so that nobody waits for a `|` that became an argument.
 
-use std::iter::Peekable;
-use std::str::Chars;
+use crate::words::{self, Broken, Meaning, Place};
 
 /// What only a shell does; none of these is a program.
 const BUILT_IN: [&str; 19] = [
@@ -28,12 +27,13 @@ use Refused::{Malformed, NeedsShell};
 /// # Errors
 /// [`Refused`].
 pub(super) fn split(line: &str) -> Result<Vec<String>, Refused> {
-    let mut words = Vec::new();
     // A block of YAML text ends with a line break.
-    let mut rest = line.trim_end().chars().peekable();
-    while let Some(word) = next(&mut rest)? {
-        words.push(word);
-    }
+    let words = words::split(line.trim_end(), meaning).map_err(|broken| match broken {
+        Broken::Refused(why) => why,
+        Broken::Backslash => Malformed("a backslash ends the line"),
+        Broken::Quote('"') => Malformed("a quote \" is not closed"),
+        Broken::Quote(_) => Malformed("a quote ' is not closed"),
+    })?;
     let first = words.first().ok_or(Malformed("the command is empty"))?;
     if BUILT_IN.contains(&first.as_str()) {
         return Err(NeedsShell(format!("`{first}` is a word of shells, not a program")));
@@ -51,58 +51,21 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The next word, quotes removed.
-fn next(rest: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Refused> {
-    while rest.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
-    let Some(&first) = rest.peek() else { return Ok(None) };
-    if matches!(first, '#' | '~') {
-        return Err(shell(first));
+/// What a character means in a line that no shell runs.
+fn meaning(c: char, place: Place) -> Result<Meaning, Refused> {
+    match (c, place) {
+        ('$' | '`', _) => Err(shell(c)),
+        (_, Place::Quoted) => Ok(Meaning::Letter),
+        (' ' | '\t', _) => Ok(Meaning::Blank),
+        ('#' | '~', Place::Start) => Err(shell(c)),
+        ('|' | '&' | ';' | '<' | '>' | '(' | ')' | '*' | '?', _) => Err(shell(c)),
+        ('\n', _) => Err(NeedsShell("a second line is a second command".to_owned())),
+        _ => Ok(Meaning::Letter),
     }
-    let mut word = String::new();
-    while let Some(c) = rest.next_if(|c| !matches!(c, ' ' | '\t')) {
-        match c {
-            '\'' => single(rest, &mut word)?,
-            '"' => double(rest, &mut word)?,
-            '\\' => word.push(rest.next().ok_or(Malformed("a backslash ends the line"))?),
-            '|' | '&' | ';' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' => {
-                return Err(shell(c));
-            }
-            '\n' => return Err(NeedsShell("a second line is a second command".to_owned())),
-            _ => word.push(c),
-        }
-    }
-    Ok(Some(word))
 }
 
 fn shell(c: char) -> Refused {
     NeedsShell(format!("`{c}` means something only to a shell, and no shell runs the command"))
-}
-
-fn single(rest: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(), Refused> {
-    for c in rest.by_ref() {
-        match c {
-            '\'' => return Ok(()),
-            _ => word.push(c),
-        }
-    }
-    Err(Malformed("a quote ' is not closed"))
-}
-
-/// Between double quotes a backslash quotes only these characters (XCU 2.2.3).
-fn double(rest: &mut Peekable<Chars<'_>>, word: &mut String) -> Result<(), Refused> {
-    while let Some(c) = rest.next() {
-        match c {
-            '"' => return Ok(()),
-            '$' | '`' => return Err(shell(c)),
-            '\\' => match rest.next() {
-                Some(quoted @ ('$' | '`' | '"' | '\\')) => word.push(quoted),
-                Some(other) => word.extend(['\\', other]),
-                None => break,
-            },
-            _ => word.push(c),
-        }
-    }
-    Err(Malformed("a quote \" is not closed"))
 }
 
 #[cfg(test)]
