@@ -15,6 +15,9 @@ use crate::view::{
 /// How many events are kept.
 pub const MOST_KEPT: usize = 30;
 
+/// Most nodes, and most switches, that the lab process visits in a second without need.
+pub const A_TURN: usize = 32;
+
 /// A lab as of the last event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Picture {

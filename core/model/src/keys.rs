@@ -126,7 +126,7 @@ macro_rules! conditions {
     };
 }
 
-/// A command, or a list of commands, of which each may be a map.
+/// One command or a list of commands; each may be a map.
 macro_rules! commands {
     ($map:expr) => {
         Value::AnyOf(&[

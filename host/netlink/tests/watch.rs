@@ -103,7 +103,7 @@ fn one_socket_sees_the_links_of_many_namespaces() {
         // An id keeps no namespace alive.
         drop(one);
         wait_until("it has gone", Duration::from_secs(30), || spaces.links(3).err());
-        assert!(spaces.links(5).is_err(), "there is no such id");
+        assert!(spaces.links(5).is_err(), "unknown id");
         assert_eq!(names(spaces.links(4).unwrap()), ["lo", "br"]);
     });
 }

@@ -97,7 +97,7 @@ fn runtime_dir(environ: &Path) -> Option<String> {
 /// Processor time that a process used so far, of all its threads; proc_pid_stat(5), fields 14 and 15.
 ///
 /// # Panics
-/// There is no such process.
+/// The process does not exist.
 pub fn worked(pid: impl std::fmt::Display) -> std::time::Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its times");
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
@@ -111,7 +111,7 @@ pub fn worked(pid: impl std::fmt::Display) -> std::time::Duration {
 /// [`worked`] counts in ticks of 10 ms.
 ///
 /// # Panics
-/// There is no such process.
+/// The process does not exist.
 pub fn worked_exactly(pid: impl std::fmt::Display) -> std::time::Duration {
     scheduled(pid, 0)
 }
@@ -120,7 +120,7 @@ pub fn worked_exactly(pid: impl std::fmt::Display) -> std::time::Duration {
 /// work of the machine has cost it.
 ///
 /// # Panics
-/// There is no such process.
+/// The process does not exist.
 pub fn waited(pid: impl std::fmt::Display) -> std::time::Duration {
     scheduled(pid, 1)
 }
@@ -138,7 +138,7 @@ fn scheduled(pid: impl std::fmt::Display, place: usize) -> std::time::Duration {
 /// KiB of memory of a process that are in no file.
 ///
 /// # Panics
-/// There is no such process.
+/// The process does not exist.
 pub fn resident(pid: impl std::fmt::Display) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");

@@ -1,4 +1,4 @@
-//! Streams of events: as they come, from where a listener left off, and never with a gap that is not told.
+//! Streams of events: as they come, from where a listener left off, and never with an unmarked gap.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -129,7 +129,7 @@ fn a_listener_that_takes_nothing_holds_up_nobody_and_misses_nothing_untold() {
         let number = |id: &str| id.strip_prefix("fa.").unwrap().parse::<u32>().unwrap();
         match event.missed {
             true => missed += 1,
-            false => assert_eq!(number(&event.id), number(&last) + 1, "a gap that is not told"),
+            false => assert_eq!(number(&event.id), number(&last) + 1, "an unmarked gap"),
         }
         last = event.id;
     }

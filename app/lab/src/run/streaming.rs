@@ -24,15 +24,13 @@ use crate::stage::lab_process::now_ns;
 use crate::stage::spaces::in_parts;
 use crate::store::moved::Home;
 use crate::store::state::State;
+use crate::stream::A_TURN;
 use crate::view::{
     self, InterfaceStatus, LabEvent, LabFacts, LabState, LinkCounters, LinkStatus, NodeStatus,
 };
 
 /// The time between two readings.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// Most nodes, and most switches, that are visited in a reading without need.
-const A_TURN: usize = 32;
 
 impl Running {
     /// Events after the one with this id; a snapshot if there is none.

@@ -359,7 +359,7 @@ impl Switch {
         self.changed();
         let mut done = 0;
         for id in next.iter() {
-            // At least one each time, or a job would never end while there is no work to spare.
+            // At least one a turn: a job must end even if other work always takes the whole turn.
             if !work.is_left() && done > 0 {
                 break;
             }

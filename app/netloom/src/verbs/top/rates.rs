@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use netloom_lab::stream::Picture;
+use netloom_lab::stream::{A_TURN, Picture};
 use netloom_lab::view::{EventKind, LabEvent};
 
 /// A second in nanoseconds, and the longest time between two readings in a row.
 const SECOND: u64 = 1_000_000_000;
 const LONGEST: u64 = SECOND * 3 / 2;
-
-/// How many nodes the lab reads in a second.
-const A_TURN: usize = 32;
 
 /// What a link does in a second, by the end that sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
