@@ -78,9 +78,9 @@ impl Drop for Screen {
 fn lives(wait: Duration) -> bool {
     let input = std::io::stdin();
     let mut watched = [PollFd::new(&input, PollFlags::IN)];
-    let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+    let wait = Timespec::try_from(wait).ok();
     // A signal, such as that of a new size, ends the wait early.
-    let _ = rustix::event::poll(&mut watched, Some(&wait));
+    let _ = rustix::event::poll(&mut watched, wait.as_ref());
     !watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
