@@ -25,13 +25,15 @@ const SAMPLES: &[(&str, usize)] = &[
     ("wireshark_samples-test.pcapng", 5898),
 ];
 
-/// Where the samples are: cargo says where it has the package, whose reader tests are built with.
+/// Where the samples are: cargo says where it has the package, whose reader tests are built with. These tests may have been
+/// built where cargo's cache was another, so that it may fetch what it lacks.
 fn folder() -> PathBuf {
     let run = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+        .args(["metadata", "--format-version", "1", "--locked", "--manifest-path"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
         .output()
         .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let text = String::from_utf8(run.stdout).unwrap();
     let manifests = text.split("\"manifest_path\":\"").skip(1).filter_map(|t| t.split('"').next());
     let folders = manifests.filter_map(|manifest| Path::new(manifest).parent());
