@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use netloom_kit::{Run, Scratch};
+use netloom_kit::{Run, Scratch, processes};
 
 /// Makes an archive from layers in JSON: a list of lists of entries, each `{path, mode, text | link | hard | from, uid}`.
 const MAKE: &str = r#"
@@ -83,4 +83,26 @@ pub fn unpacked(data: &Path) -> Vec<PathBuf> {
     }
     all.sort();
     all
+}
+
+/// The process that unpacks for this one, where there is one now.
+pub fn unpacker(pid: i32) -> Option<i32> {
+    let own = |process: &netloom_kit::Process| {
+        process.parent == pid && process.comm == "netloom-unpack" && !process.zombie
+    };
+    processes().into_values().find(own).map(|process| process.pid)
+}
+
+/// Kills the process that unpacks for this one, or this one, which is a child that nobody has waited for, where none unpacks.
+///
+/// # Panics
+/// When the one that is there cannot be killed.
+pub fn kill_unpacker(pid: i32) {
+    let Some(unpacker) = unpacker(pid) else { return crate::kill(pid) };
+    let unpacker = rustix::process::Pid::from_raw(unpacker).expect("a pid is not 0");
+    match rustix::process::kill_process(unpacker, rustix::process::Signal::KILL) {
+        // It has ended by itself meanwhile.
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => panic!("kill the process that unpacks: {error}"),
+    }
 }

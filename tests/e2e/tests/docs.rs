@@ -5,8 +5,9 @@
 //! `/run/netloom`. Lines after `$ ` are commands, the rest is what they print, on both streams. A
 //! command must end with exit code 0 unless `$ echo $?` comes next. `…` stands for anything; numbers
 //! that are whole words, and their units, may differ; addresses may not, nor a number that is all that a
-//! line has, nor how many packets a ping has sent and received: they are what the example is about. A fence
-//! marked `yaml` is a whole lab file and valid; with `title=NAME` it is written into the folder instead.
+//! line has, nor how many packets a ping has sent and received, nor how many pairs answer: they are what the
+//! example is about. A fence marked `yaml` is a whole lab file and valid; with `title=NAME` it is written into the
+//! folder instead.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -269,6 +270,7 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
     let mut script = String::from("exec 2>&1\n");
     for command in commands {
         let text = command.text.replace("/run/netloom", &runtime.to_string_lossy());
+        script += &until_shown(command, &text);
         // The code of the last command stays what `$?` says.
         script += &format!("{text}\ncode=$?; printf '\\n{MARK}%s\\n' $code; (exit $code)\n");
     }
@@ -296,6 +298,23 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
         }
     }
     commands.len()
+}
+
+/// How many pairs answer is a state that a lab comes to, on a busy machine later than it is up: a command that shows
+/// it is run until it shows what the document does, and then once more for the comparison.
+fn until_shown(command: &Command, text: &str) -> String {
+    let shown = command.shown.lines().filter(|line| is_reach(line));
+    let tests: Vec<String> =
+        shown.map(|line| format!("printf '%s\\n' \"$said\" | grep -qxF '{line}'")).collect();
+    if tests.is_empty() {
+        return String::new();
+    }
+    format!("until said=$({text} 2>&1); {}; do sleep 0.1; done\n", tests.join(" && "))
+}
+
+/// Whether a line tells how many pairs of nodes answer.
+fn is_reach(line: &str) -> bool {
+    line.ends_with(" pairs answer")
 }
 
 /// What follows the line with the exit code of the command before.
@@ -380,7 +399,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// Whether the numbers of a line are compared, too.
 fn matters(line: &str) -> bool {
-    line.trim().parse::<u64>().is_ok() || line.contains(" packets transmitted, ")
+    line.trim().parse::<u64>().is_ok() || line.contains(" packets transmitted, ") || is_reach(line)
 }
 
 fn same(wanted: &[String], have: &[String]) -> bool {
@@ -436,6 +455,8 @@ fn what_is_shown_is_compared() {
     assert!(matches(ping, "2 packets transmitted, 2 received, 0% packet loss\n").is_ok());
     assert!(matches(ping, "2 packets transmitted, 0 received, 100% packet loss\n").is_err());
     assert!(matches("0% loss\n", "100% loss\n").is_err());
+    let reach = "IPv4: 2 of 6 pairs answer\n";
+    assert!(matches(reach, reach).is_ok() && matches(reach, &reach.replace('2', "3")).is_err());
 }
 
 #[test]

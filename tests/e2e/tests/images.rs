@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
 use netloom_tests_e2e::given::Given;
-use netloom_tests_e2e::images::{archive, unpacked};
+use netloom_tests_e2e::images::{archive, kill_unpacker, unpacked};
 use netloom_tests_e2e::{Machine, machine, needs, skip};
 use serde_json::json;
 
@@ -224,9 +224,10 @@ fn whoever_is_killed_leaves_nothing_half_made() {
         std::thread::park_timeout(whole * turn / 8);
         // It, or the process that unpacks for it.
         let pid = i32::try_from(child.id()).unwrap();
-        let own = netloom_tests_e2e::descendants(pid);
-        let victim = own.first().copied().filter(|_| turn % 2 == 1).unwrap_or(pid);
-        netloom_tests_e2e::kill(victim);
+        match turn % 2 {
+            1 => kill_unpacker(pid),
+            _ => netloom_tests_e2e::kill(pid),
+        }
         let _ = child.wait();
         for layer in unpacked(&data) {
             assert!(layer.join("about.json").exists(), "{layer:?}");

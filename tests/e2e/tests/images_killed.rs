@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use netloom_kit::Run;
-use netloom_tests_e2e::images::{archive, unpacked};
+use netloom_tests_e2e::images::{self, archive, kill_unpacker, unpacked};
 use netloom_tests_e2e::live::gone;
 use netloom_tests_e2e::{Machine, descendants, kill, machine, needs, wait_until};
 use serde_json::json;
@@ -122,8 +122,10 @@ fn names_in(folder: &Path) -> Vec<String> {
 fn end(mut child: Child, unpacker: bool, then: impl FnOnce()) {
     let pid = i32::try_from(child.id()).unwrap();
     let all = descendants(pid);
-    let own = all.first().copied().filter(|_| unpacker);
-    kill(own.unwrap_or(pid));
+    match unpacker {
+        true => kill_unpacker(pid),
+        false => kill(pid),
+    }
     then();
     let _ = child.wait();
     wait_until("all has ended", BOUND, || all.iter().all(|pid| gone(*pid)).then_some(()));
@@ -188,6 +190,8 @@ fn a_pull_that_is_killed_at_a_step_is_finished_by_the_next() {
                 let done = unpacked(&machine.scratch().path().join("data")).len() > 1;
                 (done || begun.iter().any(|name| name.starts_with("layer-"))).then_some(())
             });
+            let pid = i32::try_from(child.id()).unwrap();
+            assert!(images::unpacker(pid).is_some(), "a process unpacks");
         }
         end(child, unpacker, || gate.open());
         nothing_is_half_made(&machine);
