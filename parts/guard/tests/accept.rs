@@ -8,11 +8,11 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 use netloom_guard::{Gate, start_by};
-use netloom_kit::needed;
+use netloom_kit::{free_port, needed};
 use rustix::net::SocketType;
 
 use super::peers::{PROGRAM, call, rules};
-use super::redteam::{free_port, place};
+use super::redteam::place;
 
 const HEAD: &str = r#"
 import signal, time, threading

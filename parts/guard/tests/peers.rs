@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netloom_guard::{Gate, Log, Options, Rules, start_by};
-use netloom_kit::needs;
+use netloom_kit::{free_port, needs};
 use netloom_policy::read;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::redteam::{free_port, place};
+use super::redteam::place;
 
 pub(crate) const PROGRAM: &str = r#"
 import ctypes, errno, os, select, socket, struct, sys, threading

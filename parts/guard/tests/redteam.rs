@@ -12,10 +12,9 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use netloom_guard::{Judge, Judgement, Question, start};
-use netloom_kit::{lacks, needs, skip};
+use netloom_kit::{free_port, lacks, needs, skip};
 use netloom_policy::{Protocol, Request};
 use netloom_sys::seccomp::launch::Place;
 
@@ -143,21 +142,6 @@ impl Ground {
             }
         }
         all + datagrams
-    }
-}
-
-/// A port of TCP and UDP that nobody has, and that the kernel does not choose.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let next =
-            std::process::id().wrapping_mul(131).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = 10_000 + u16::try_from(next % 20_000).unwrap();
-        let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
-            && UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
-        if free {
-            return port;
-        }
     }
 }
 

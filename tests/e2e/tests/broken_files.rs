@@ -9,7 +9,7 @@ use netloom_tests_e2e::{Machine, machine};
 /// A lab with each kind of process that may outlive its lab process.
 fn lab(machine: &Machine) -> (String, PathBuf) {
     let vde = machine.scratch().path().join("vde");
-    let port = super::ports::free();
+    let port = netloom_kit::free_port();
     let text = format!(
         "name: holed\nnodes:\n  a: {{run: [[tail, -f, /dev/null]]}}\n  b: {{ports: ['{port}:80']}}\n  c: {{}}\n\
          switches:\n  m: {{kind: shm, vde: {vde:?}}}\n  o: {{kind: openflow}}\n\

@@ -56,7 +56,7 @@ fn answer(at: SocketAddr, asked: &[u8]) -> Vec<u8> {
 fn idle_connections_to_a_published_port_keep_no_new_one_out() {
     needs!("python3");
     let machine = machine!();
-    let at = SocketAddr::from(([127, 0, 0, 1], super::ports::free()));
+    let at = SocketAddr::from(([127, 0, 0, 1], netloom_kit::free_port()));
     std::fs::write(machine.scratch().path().join("server.py"), SERVER).expect("write the server");
     machine.up(&format!(
         "name: crowd\nnodes:\n  web:\n    files: {{/srv/server.py: {{from: server.py}}}}\n    ports: ['{at}:80']\n    \

@@ -381,7 +381,7 @@ fn an_import_writes_a_file_and_tells_of_every_item() {
     let checked = machine.netloom(["check".as_ref(), out.as_os_str()]).finish().code(0).text();
     assert!(checked.ends_with("good: 5 nodes, 2 switches, 11 links\n"), "{checked}");
     // The port may be somebody's here.
-    let own = super::ports::free();
+    let own = netloom_kit::free_port();
     let text = std::fs::read_to_string(&out).unwrap();
     let with = text.replace("ports: [\"8080:80\"]", &format!("ports: [\"{own}:80\"]"));
     assert_ne!(text, with);

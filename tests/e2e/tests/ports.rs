@@ -2,10 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use netloom_kit::wait_until;
+use netloom_kit::{free_port, wait_until};
 use netloom_tests_e2e::live::kill_and_wait;
 use netloom_tests_e2e::{Machine, kill, machine, needs};
 
@@ -28,20 +27,6 @@ while True:
         data += part
     c.sendall(data.upper()); c.close()
 ";
-
-/// A port that nobody has now, nor is given by the kernel until the lab has it: not of `ip_local_port_range`. Other tests are other
-/// processes.
-pub(crate) fn free() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own = std::process::id().wrapping_mul(8);
-    let numbers = std::iter::repeat_with(|| own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    let mut ports = numbers.map(|number| u16::try_from(20_000 + number % 12_000).expect("a port"));
-    let nobody_has = |port: &u16| {
-        TcpListener::bind(("127.0.0.1", *port)).is_ok()
-            && UdpSocket::bind(("127.0.0.1", *port)).is_ok()
-    };
-    ports.find(nobody_has).expect("a port")
-}
 
 /// What a stream answers; `None` if the connection fails or ends without an answer.
 fn stream(at: &str, asked: &[u8]) -> Option<Vec<u8>> {
@@ -101,9 +86,9 @@ const LONG: Duration = Duration::from_secs(30);
 
 #[test]
 fn ports_lead_to_programs_wherever_they_listen() {
-    needs!("python3");
+    needs!("python3", "ipv6");
     let machine = machine!();
-    let ports = [free(), free(), free(), free()];
+    let ports = [free_port(), free_port(), free_port(), free_port()];
     machine.up(&lab(&machine, ports));
     let at = |port: usize| format!("127.0.0.1:{}", ports[port]);
     assert_eq!(stream(&at(0), b"hello"), Some(b"HELLO".to_vec()));
@@ -156,13 +141,14 @@ fn a_port_that_is_taken_is_told_and_nothing_is_left() {
     let check = machine.netloom(["check".as_ref(), file.as_os_str()]).finish().code(2);
     let told = "node \"b\": port 0.0.0.0:7:9 of the host is that of node \"a\" already";
     assert!(check.errors().contains(told), "{}", check.errors());
+    machine.untouched();
 }
 
 #[test]
 fn ports_come_and_go_in_a_living_node() {
     needs!("python3");
     let machine = machine!();
-    let ports = [free(), free(), free(), free()];
+    let ports = [free_port(), free_port(), free_port(), free_port()];
     let text = lab(&machine, ports);
     let at = |port: usize| format!("127.0.0.1:{}", ports[port]);
     let less = text.replace(&format!("{}:81, ", ports[1]), "");

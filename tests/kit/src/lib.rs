@@ -1,4 +1,4 @@
-//! Fixtures that all tests share: the binary, scratch folders, runs, leftovers, skips, terminals.
+//! Fixtures that all tests share: the binary, scratch folders, runs, leftovers, skips, ports, terminals.
 //!
 //! A test that cannot run here says what it lacks ([`needs!`]); `cargo xtask test` counts skips and checks that it is
 //! missing indeed, by the probes of `tests/needs.txt`. Nothing here sleeps for a fixed time or retries: [`wait_until`] observes
@@ -12,6 +12,7 @@ mod carrier;
 mod isolate;
 mod leftovers;
 mod made;
+mod ports;
 mod processes;
 mod pty;
 mod rounds;
@@ -28,6 +29,7 @@ pub use carrier::wait_for_carrier;
 pub use isolate::{run_isolated, userns_allowed};
 pub use leftovers::{Snapshot, assert_same};
 pub use made::made_once;
+pub use ports::free_port;
 pub use processes::{Process, processes, resident, waited, worked, worked_exactly};
 pub use pty::Terminal;
 pub use rounds::{done, rounds};
