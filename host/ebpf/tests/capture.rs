@@ -188,6 +188,7 @@ fn this_machine_takes_the_programs_or_says_what_it_lacks() {
 #[test]
 fn every_frame_is_there_once_and_whole_and_goes_on() {
     netloom_kit::root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     for (at, hook) in ways() {
         for filter in [None, only(ETHERTYPE)] {
             let pair = pair();
@@ -520,6 +521,7 @@ fn every_frame_passes_a_tap_that_is_no_sink() {
 #[test]
 fn a_reading_of_the_clock_is_shared_by_frames_of_one_poll_only() {
     netloom_kit::root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let pair = pair();
     let options = TapOptions { filter: only(ETHERTYPE), ..small(Where::Xdp) };
     let mut tap = pair.tap(&TapOptions { others: true, veth: true, ..options });

@@ -172,6 +172,8 @@ fn count_by_others(path: &Path, packets: u64) {
 
 /// All that was sent, in order; a filter takes its part; a snaplen cuts.
 fn takes_what_is_sent(way: Way, counts_filtered: bool) {
+    // The clock of taps.
+    let _kept = netloom_kit::tai_kept();
     pair([A, B]);
     let (report, seen) = captured(way, &Take::default(), 5000, 5000);
     let total = report.last.total;

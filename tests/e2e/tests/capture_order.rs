@@ -55,6 +55,7 @@ fn engines() -> &'static [&'static str] {
 
 #[test]
 fn times_never_run_back_in_files() {
+    let _kept = netloom_kit::tai_kept();
     let machine = machine!();
     machine.up(LAB);
     for engine in engines() {
@@ -94,6 +95,7 @@ fn times_never_run_back_in_files() {
 
 #[test]
 fn times_run_back_in_a_pipe_only_where_it_is_told() {
+    let _kept = netloom_kit::tai_kept();
     let machine = machine!();
     machine.up(LAB);
     let folder = machine.scratch().path();
@@ -121,6 +123,7 @@ fn times_run_back_in_a_pipe_only_where_it_is_told() {
 #[test]
 fn tshark_sees_times_that_never_run_back() {
     needs!("tshark");
+    let _kept = netloom_kit::tai_kept();
     let machine = machine!();
     machine.up(LAB);
     let capture = Capturing::start(&machine, "--all", "all.pcapng");

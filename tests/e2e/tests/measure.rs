@@ -486,6 +486,7 @@ fn interfaces_are_counted_as_a_file_says() {
 #[test]
 fn the_host_s_own_interface_is_counted_without_a_lab() {
     root_only!("loads BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let machine = machine!();
     let to = std::net::UdpSocket::bind("127.0.0.1:0").expect("bind");
     let address = to.local_addr().expect("an address");

@@ -219,6 +219,7 @@ fn packets(measures: &Value, netif: &str, direction: &str, flow: u64) -> u64 {
 fn the_sources_configurations_are_taken_as_they_are() {
     needs!("curl");
     root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let machine = world();
     let api = Api::in_node(&machine, "p");
     for (name, netifs) in [
@@ -259,6 +260,7 @@ fn the_sources_configurations_are_taken_as_they_are() {
 fn every_packet_that_was_sent_is_counted_once_in_its_block() {
     needs!("curl");
     root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let machine = world();
     let (marker, observer) = (Api::in_node(&machine, "a"), Api::in_node(&machine, "p"));
     let marking = json!({"netifs": [{"netif": "eth0"}], "marking": [{"netif": "eth0"}]});
@@ -365,6 +367,7 @@ fn two_interfaces_are_compared_in_both_directions() {
 fn nothing_is_left_of_a_probe_that_was_killed() {
     needs!("curl");
     root_only!("attaches BPF programs");
+    let _kept = netloom_kit::tai_kept();
     let machine = world();
     let marker = Api::in_node(&machine, "a");
     let marking = json!({"netifs": [{"netif": "eth0"}], "marking": [{"netif": "eth0"}]});

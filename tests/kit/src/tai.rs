@@ -1,6 +1,7 @@
 //! Who steps the machine's clock of atomic time (TAI), and who needs it to go on: tests share it.
 //!
-//! Both hold a lock on a file of the folder that tests of one user share, until the value goes.
+//! Both hold a lock until the value goes: on the kernel's file of the clocks' namespace, which tests of all users see, else on
+//! one in the folder that tests of one user share.
 
 use std::fs::File;
 
@@ -25,8 +26,10 @@ pub fn tai_alone() -> File {
 }
 
 fn held(how: FlockOperation) -> File {
-    let path = folder().join("tai.lock");
-    let file = File::options().create(true).truncate(false).write(true).open(path);
+    let file = File::open("/proc/self/ns/time").or_else(|_| {
+        let path = folder().join("tai.lock");
+        File::options().create(true).truncate(false).write(true).open(path)
+    });
     let file = file.expect("a file to lock");
     rustix::io::retry_on_intr(|| flock(&file, how)).expect("the lock");
     file
