@@ -33,7 +33,7 @@ fn a_session_is_made_started_read_and_forgotten() {
     assert_eq!((measures.state, &measures.schedule), (State::Prepared, &None));
     assert_eq!((measures.spots.len(), measures.measures.len()), (4, 12));
     let session = probe.session(id).unwrap();
-    session.start().unwrap();
+    start(&session);
     until_told(&session, 0);
     pair.udp(25, 4000);
     until_end(&session);
@@ -142,7 +142,7 @@ fn sampled_packets_are_told() {
     configuration.marking = vec!["near".to_owned()];
     let id = probe.create(configuration).unwrap();
     let session = probe.session(id).unwrap();
-    session.start().unwrap();
+    start(&session);
     until_told(&session, 0);
     pair.udp(25, 4000);
     until_end(&session);

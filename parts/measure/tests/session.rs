@@ -243,7 +243,7 @@ fn held_up(pairs: &[Arc<Pair>; 2]) -> (Arc<Gate>, Session, [u32; 2]) {
     let mut spots = way();
     spots.push(observer("far2", Direction::Ingress));
     let session = Session::prepare(Arc::<Gate>::clone(&gate), setup(0, spots)).unwrap();
-    session.start().unwrap();
+    start(&session);
     until_told(&session, 0);
     gate.close();
     pairs[0].unlink();

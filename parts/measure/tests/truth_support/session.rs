@@ -6,6 +6,7 @@ use netloom_ebpf::Direction;
 use netloom_ebpf::measure::{Clock, Marking};
 use netloom_marking::session::Configuration;
 use netloom_measure::{Error, Interfaces, Result, Session, Setup, Spot};
+use netloom_sys::realtime::RealTime;
 
 use super::net::{A, B, LEFT, Line, RIGHT};
 
@@ -52,6 +53,9 @@ pub(crate) fn session(line: &Arc<Line>, program: &str, clock: Clock, block: u64)
     ];
     let setup = Setup { configuration, spots, clock, keep: 100, cache: 0, flows: 0 };
     let session = Session::prepare(Arc::new(Places(Arc::clone(line))), setup).unwrap();
+    // Its thread inherits it, and reads each block before a later one takes its place, whatever else the machine does.
+    let first = RealTime::take();
     session.start().unwrap();
+    drop(first);
     session
 }
