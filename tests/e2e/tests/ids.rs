@@ -1,12 +1,15 @@
 //! Users and groups of nodes: real ones, fake ones, and root alone.
 
+use std::collections::BTreeSet;
+
 use netloom_tests_e2e::given::Given;
 use netloom_tests_e2e::{
     Machine, is_root, machine, needs, ordinary_only, root_only, skip, with_command_line,
 };
 
 /// Makes each call that changes owners and users, with arguments that nobody may have done in an ordinary user's lab, and
-/// prints what the kernel answers: for this machine's calls, those of x32, and those of 32 bits. Then tells who it is.
+/// prints what the kernel answers: for this machine's calls, those of x32, and those of 32 bits. Then tells whether it has all
+/// of its users and groups still, since root may leave some of them without an error, and who it is.
 const CALLS: &str = r"
 import ctypes, mmap, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -18,6 +21,10 @@ own = {
 def ask(call):
     answer = libc.syscall(call, -1, 12345, 12345, 12345, 12345)
     return 0 if answer == 0 else ctypes.get_errno()
+def held():
+    status = open('/proc/self/status').read().splitlines()
+    return [line for line in status if line.startswith(('Uid:', 'Gid:', 'Groups:'))]
+before = held()
 print('own', sorted(set(ask(call) for call in own)))
 if machine == 'x86_64':
     print('x32', sorted(set(ask(call | 0x40000000) for call in own)))
@@ -29,6 +36,7 @@ if machine == 'x86_64':
     narrow = [182, 95, 16, 298, 23, 46, 70, 71, 164, 170, 81, 138, 139]
     wide = [212, 207, 198, 213, 214, 203, 204, 208, 210, 206, 215, 216]
     print('i386', sorted(set(-old(call) for call in narrow + wide)))
+print('kept', held() == before)
 print('then', os.getuid(), os.getgid(), os.stat('/tmp').st_uid)
 ";
 
@@ -48,7 +56,7 @@ fn with_fake_ids_all_calls_are_done_and_nothing_is() {
             // Where the kernel runs no programs of 32 bits, the filter answers all the same.
             assert!(told.contains("x32 [0]\ni386 [0]\n"), "{told}");
         }
-        assert!(told.ends_with("then 0 0 0\n"), "{told}");
+        assert!(told.ends_with("kept True\nthen 0 0 0\n"), "{told}");
         // Programs of `run`, of `exec` and those with the caller's files get the same answers.
         let keeping = ["exec", "--no-root", node, "--", "python3", "-c", CALLS];
         assert!(machine.netloom(keeping).ok().starts_with("own [0]\n"));
@@ -66,7 +74,7 @@ fn with_one_id_changes_are_refused() {
     let machine = machine!();
     machine.up("name: one\nnodes: {a: {ids: one}}\n");
     let told = calls(&machine, "a");
-    assert!(!told.starts_with("own [0]\n"), "{told}");
+    assert!(!told.starts_with("own [0]\n") && told.contains("kept True\n"), "{told}");
     for (what, words) in [
         ("chown", "touch /tmp/x && chown 33:33 /tmp/x"),
         ("setuid", "setpriv --reuid=33 true"),
@@ -274,10 +282,15 @@ fn programs_fill_directories_of_the_hosts_other_users() {
     let replace =
         "sed -i 's/^/# /' /etc/login.defs && head -c 2 /etc/login.defs && echo && ls /var/lib";
     let host = std::fs::read("/etc/login.defs").expect("a file of the host");
+    let names = || -> BTreeSet<String> {
+        let entries = std::fs::read_dir("/var/lib").expect("a directory of the host").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let before = names();
     let told = machine.exec("a", &["sh", "-c", replace]).ok();
     assert!(told.starts_with("# "), "{told}");
-    for entry in std::fs::read_dir("/var/lib").expect("a directory of the host").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    // What somebody else adds or removes on the host meanwhile is there or not.
+    for name in before.intersection(&names()) {
         assert!(told.lines().any(|line| line == name), "{name}: {told}");
     }
     assert_eq!(std::fs::read("/etc/login.defs").expect("a file of the host"), host);
