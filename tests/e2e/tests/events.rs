@@ -47,7 +47,8 @@ fn what_is_changed_is_told_once_and_counters_follow() {
     assert_eq!(first["nodes"].as_array().map(Vec::len), Some(2));
     assert_eq!(named(&first["links"], LINK).expect("the link")["up"], true);
 
-    machine.exec("a", &["ping", "-c", "5", "-i", "0.05", "b"]).ok();
+    machine.answers("a", "b");
+    machine.exec("a", &["ping", "-4", "-c", "5", "-i", "0.05", "-W", "30", "b"]).ok();
     let counted = |event: &Value| {
         let link = named(&event["counters"]["links"], LINK)?;
         link["packets"].as_array()?.iter().map(Value::as_u64).min()?
@@ -164,7 +165,8 @@ fn a_killed_node_is_told_at_once_and_one_in_many_is_told_too() {
     };
     kill(pid("n69"));
     stream.until(|event| named(&event["nodes"], "n69").is_some_and(|node| node["state"] == "dead"));
-    machine.exec("n0", &["ping", "-c", "3", "-i", "0.05", "n1"]).ok();
+    machine.answers("n0", "n1");
+    machine.exec("n0", &["ping", "-4", "-c", "3", "-i", "0.05", "-W", "30", "n1"]).ok();
     // At the port of the switch and in the node.
     for node in ["n0", "n1"] {
         let link = format!("{node}:eth0--s");
