@@ -18,6 +18,9 @@ unshare --net sleep 300 &
 far=$!
 trap 'kill $far' EXIT
 until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do kill -0 $far; sleep 0.05; done
+# Asks until there is an answer: what is sent before all ports on the way are open is lost, and a neighbour who does not
+# answer within three seconds is forgotten, with what waits for it.
+answers() { until "$@" >/dev/null; do kill -0 $far; done; }
 ip link add uplink type veth peer name far netns $far
 nsenter -t $far -n sh -c 'ip addr add 203.0.113.9/24 dev far && ip link set far up'
 ip addr add 203.0.113.1/24 dev uplink
@@ -39,15 +42,15 @@ state() {
 state >before
 "$NETLOOM_BIN" up "$1"
 trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
-"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.1
-"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.1
+answers "$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.9
 ip -o link show eth1 | grep -q master
 # A second lab's door beside it: each passes, and one stays when the other goes.
 "$NETLOOM_BIN" up "$2"
-"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
-"$NETLOOM_BIN" -l doors exec inside -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 5 203.0.113.9
+answers "$NETLOOM_BIN" -l doors exec inside -- ping -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" down doors
-"$NETLOOM_BIN" exec n -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" exec n -- ping -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" down second
 trap 'kill $far' EXIT
 state >after
@@ -96,7 +99,7 @@ trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
 "$NETLOOM_BIN" up "$1"
 "$NETLOOM_BIN" up --name other "$1"
 for lab in doors other; do
-    for node in inside alone r; do "$NETLOOM_BIN" -l $lab exec $node -- ping -4 -c 1 -W 30 203.0.113.9; done
+    for node in inside alone r; do answers "$NETLOOM_BIN" -l $lab exec $node -- ping -4 -c 1 -W 5 203.0.113.9; done
     "$NETLOOM_BIN" up --name $lab "$1" | grep 'already running$'
     "$NETLOOM_BIN" apply --check --name $lab "$1"
     "$NETLOOM_BIN" -l $lab exec inside -- ip -4 -o address show dev eth0 >$lab.addresses
@@ -104,13 +107,13 @@ done
 ! cmp -s doors.addresses other.addresses
 # A link made later is within the same assignment.
 "$NETLOOM_BIN" -l other link create alone lan
-"$NETLOOM_BIN" -l other exec alone -- ping -4 -c 1 -W 30 inside
+answers "$NETLOOM_BIN" -l other exec alone -- ping -4 -c 1 -W 5 inside
 "$NETLOOM_BIN" down doors
-"$NETLOOM_BIN" -l other exec inside -- ping -4 -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" -l other exec inside -- ping -4 -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" down other
 ip addr add $(awk '{print $4}' doors.addresses) dev uplink
 "$NETLOOM_BIN" up "$1"
-"$NETLOOM_BIN" exec inside -- ping -4 -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" exec inside -- ping -4 -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" down doors
 "$NETLOOM_BIN" up "$2" 2>refused && exit 1
 grep -F 'the host has the address 203.0.113.1/24' refused
@@ -144,7 +147,7 @@ links:
 const FLOWS_SCRIPT: &str = r#"
 "$NETLOOM_BIN" up "$1"
 trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
-"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" down doors
 trap 'kill $far' EXIT
 "#;
@@ -176,8 +179,8 @@ ip link set outside netns $far
 nsenter -t $far -n sh -c 'ip addr add 198.51.100.1/24 dev outside && ip link set outside up'
 "$NETLOOM_BIN" up "$1"
 trap '"$NETLOOM_BIN" down --all; kill $far' EXIT
-"$NETLOOM_BIN" exec inside -- ping -c 1 -W 30 203.0.113.9
-"$NETLOOM_BIN" exec beside -- ping -c 1 -W 30 198.51.100.1
+answers "$NETLOOM_BIN" exec inside -- ping -c 1 -W 5 203.0.113.9
+answers "$NETLOOM_BIN" exec beside -- ping -c 1 -W 5 198.51.100.1
 "$NETLOOM_BIN" down doors
 trap 'kill $far' EXIT
 "#;
@@ -233,11 +236,11 @@ for round in $(seq $ROUNDS); do
         lab $n up $n.yaml &
     done
     wait $(jobs -p | grep -v "^$far$")
-    for n in $all; do lab $n exec n -- ping -c 1 -W 30 203.0.113.9; done
+    for n in $all; do answers lab $n exec n -- ping -c 1 -W 5 203.0.113.9; done
     # Three go at once: the fourth passes on.
     for n in 1 2 3; do lab $n down & done
     wait $(jobs -p | grep -v "^$far$")
-    lab 4 exec n -- ping -c 1 -W 30 203.0.113.9
+    answers lab 4 exec n -- ping -c 1 -W 5 203.0.113.9
     lab 4 down
     state >after
     diff before after
@@ -393,7 +396,7 @@ mkfifo open
 timeout 120 nsenter -t $far -n busybox nc -l -p 5000 <>open >got &
 got=$!
 until nsenter -t $far -n ss -Hltn sport = 5000 | grep -q .; do kill -0 $got; sleep 0.05; done
-"$NETLOOM_BIN" exec beside -- ping -c 1 -W 30 198.51.100.1
+answers "$NETLOOM_BIN" exec beside -- ping -c 1 -W 5 198.51.100.1
 "$NETLOOM_BIN" exec beside -- timeout 60 sh -c 'head -c 4000000 /dev/zero | busybox nc 198.51.100.1 5000'
 wait $got
 test "$(stat -c %s got)" = 4000000
@@ -421,7 +424,7 @@ state() {
 nl() { "$NETLOOM_BIN" "$@"; }
 no() { if "$@"; then return 1; fi; }
 apply() { nl apply --yes "$1" >said; nl apply --check "$1"; }
-out() { nl exec "$1" -- ping -c 1 -W 30 203.0.113.9; }
+out() { answers nl exec "$1" -- ping -c 1 -W 5 203.0.113.9; }
 inits() { nl status --json | grep '^    .*"pid"'; }
 nl up "$1"
 trap 'nl down --all; kill $far' EXIT
@@ -451,7 +454,7 @@ inits | diff first -
 state | diff before -
 nl exec a -- grep -q 'names of this lab' /etc/resolv.conf
 no nl exec a -- ping -c 1 -W 1 203.0.113.9
-nl exec a -- ping -c 1 -W 30 b
+answers nl exec a -- ping -c 1 -W 5 b
 nl down
 trap 'kill $far' EXIT
 "#;
@@ -477,7 +480,7 @@ fn doors_come_change_and_go_in_a_living_lab() {
 const BEHIND: &str = r#"
 nl() { "$NETLOOM_BIN" "$@"; }
 apply() { nl apply --yes "$1" >said; nl apply --check "$1"; }
-out() { nl exec "$1" -- ping -c 1 -W 30 203.0.113.9; }
+out() { answers nl exec "$1" -- ping -c 1 -W 5 203.0.113.9; }
 outside() { nft list ruleset; ip route; ip -6 route; } 2>&1
 nl up "$1"
 trap 'nl down --all; kill $far' EXIT
@@ -544,18 +547,18 @@ trap '"$NETLOOM_BIN" down --all; rm -f "$count"; kill $far' EXIT
 # Once while the lab process lives, once without it; the other lab keeps its door.
 echo garbage >"$NETLOOM_RUNTIME_DIR/doors/host.json"
 "$NETLOOM_BIN" down doors
-"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" up "$1"
 kill -9 "$(cat "$NETLOOM_RUNTIME_DIR/doors/lab.pid")"
 echo garbage >"$NETLOOM_RUNTIME_DIR/doors/host.json"
 "$NETLOOM_BIN" down doors
-"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 5 203.0.113.9
 # The count is made again of the lists.
 "$NETLOOM_BIN" up "$1"
 test -s "$count"
 echo garbage >"$count"
 "$NETLOOM_BIN" down doors
-"$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 30 203.0.113.9
+answers "$NETLOOM_BIN" -l second exec n -- ping -c 1 -W 5 203.0.113.9
 "$NETLOOM_BIN" down second
 trap 'kill $far' EXIT
 test ! -e "$count"

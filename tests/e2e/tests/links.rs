@@ -64,7 +64,7 @@ fn a_new_node_is_linked_and_reaches_all() {
     machine.ok("link create h9:up0 m --name spare --mtu 1400");
     ["h2", "far"].iter().for_each(|to| reaches(&machine, "h9", to));
     machine.ok("link create h9 far --address h9=10.99.0.1/24 --address far=10.99.0.2/24");
-    machine.exec("h9", &["ping", "-c", "1", "-W", "30", "10.99.0.2"]).finish().code(0);
+    machine.answers("h9", "10.99.0.2");
     machine.ok("link delete spare");
     machine.refused("link create h9 h9", 2, &["joins a node to itself"]);
     machine.refused("link create h9 s m", 2, &[]);

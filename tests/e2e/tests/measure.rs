@@ -60,7 +60,7 @@ while True:
 /// Brings the lab up so that all know their neighbours, and a receiver at `web`.
 fn up(machine: &Machine) -> Held {
     machine.up(LAB);
-    machine.exec("h1", &["ping", "-c", "1", "-W", "30", "web"]).ok();
+    machine.answers("h1", "web");
     machine.keep_neighbours(&["h1", "r1", "r2", "web"]);
     let mut taker = Held::start(machine.python("web", TAKE, &[]));
     assert_eq!(taker.line(), "listens");
@@ -342,9 +342,7 @@ fn both_families_are_measured_or_it_says_how_much_is_left_out() {
     machine.up(
         "{name: both, nodes: {h1: {}, r1: {forwarding: true}, web: {}}, links: [[h1, r1], [r1, web]]}",
     );
-    for family in ["-4", "-6"] {
-        machine.exec("h1", &["ping", family, "-c", "1", "-W", "30", "web"]).ok();
-    }
+    ["-4", "-6"].iter().for_each(|family| machine.answers_by(family, "h1", "web"));
     for (narrow, families, sent, left_out) in [
         ("", &[4, 6][..], 120, None),
         (" -4", &[4], 50, Some((6, 140))),
@@ -419,7 +417,7 @@ fn flows_of_ipv6_are_found_by_their_sockets_and_marked() {
     machine.up(
         "{name: six, nodes: {h1: {}, r1: {forwarding: true}, web: {}}, links: [[h1, r1], [r1, web]]}",
     );
-    machine.exec("h1", &["ping", "-6", "-c", "1", "-W", "30", "web"]).ok();
+    machine.answers_by("-6", "h1", "web");
     let mut taker = Held::start(machine.python("web", TAKE_SIX, &["400"]));
     assert_eq!(taker.line(), "listens");
     let mut sender = Held::start(machine.python("h1", SEND_SIX, &["web", "400"]));

@@ -78,9 +78,7 @@ fn measure(machine: &Machine, words: &str) -> Run {
 
 fn up(machine: &Machine) {
     machine.up(LAB);
-    for family in ["-4", "-6"] {
-        machine.exec("h1", &["ping", family, "-c", "1", "-W", "30", "web"]).ok();
-    }
+    ["-4", "-6"].iter().for_each(|family| machine.answers_by(family, "h1", "web"));
     machine.keep_neighbours(&["h1", "r1", "web"]);
 }
 

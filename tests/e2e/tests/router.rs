@@ -76,7 +76,8 @@ fn heard(machine: Machine, plane: &str, seed: &str) -> (String, u64) {
     let probe = workspace_root().join("tests/e2e/tests/router_probe.py");
     let text = PAIR.replace("PLANE", plane).replace("PROBE", &probe.display().to_string());
     machine.up(&text);
-    for host in ["10.2.0.2", "fd02::2"] {
+    for (family, host) in [("-4", "10.2.0.2"), ("-6", "fd02::2")] {
+        machine.answers_by(family, "a", host);
         machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "30", host]).ok();
     }
     let nowhere = machine.exec("a", &["ping", "-c", "1", "-W", "30", "192.0.2.1"]).finish().text();
@@ -135,13 +136,13 @@ fn share_of_the_first_way(machine: Machine, plane: &str) -> f64 {
     let text = TWO_WAYS.replace("PLANE", plane).replace("PROBE", &probe.display().to_string());
     machine.up(&text);
     for (neighbour, way) in [("10.2.0.2", "10.2.0.2"), ("10.3.0.2", "10.3.0.2")] {
-        machine.exec("r", &["ping", "-c", "2", "-i", "0.2", "-W", "5", neighbour]).ok();
+        machine.answers("r", neighbour);
         machine.exec("b", &["ping", "-c", "1", "-I", way, "-W", "5", "10.1.0.2"]).finish();
     }
     let ways = "nexthop via 10.2.0.2 weight 3 nexthop via 10.3.0.2 weight 1".split(' ');
     let route: Vec<&str> = "ip route replace 203.0.113.1".split(' ').chain(ways).collect();
     machine.exec("r", &route).ok();
-    machine.exec("a", &["ping", "-c", "3", "-i", "0.2", "-W", "5", "203.0.113.1"]).ok();
+    machine.answers("a", "203.0.113.1");
     let before = forwarded(&machine);
     machine.exec("a", &["python3", "/probe.py", "send"]).ok();
     let heard = wait_until("what came through", BOUND, || {

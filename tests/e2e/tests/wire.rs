@@ -170,7 +170,7 @@ fn number(value: &Value) -> u64 {
 
 /// Both ends know each other's stations for good, so that nobody asks for them again, and nothing is on its way.
 fn meet(machine: &Machine) {
-    machine.exec("a", &["ping", "-c", "1", "-W", "30", "b"]).finish().code(0);
+    machine.answers("a", "b");
     machine.keep_neighbours(&["a", "b"]);
 }
 
