@@ -97,9 +97,12 @@ fn sent(interface: &str) -> u64 {
     numbers[9] + numbers[11]
 }
 
+/// On the first CPU that this process may use.
 fn on_first_cpu() {
+    let all = rustix::thread::sched_getaffinity(None).unwrap();
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
     let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(0);
+    cpus.set(first);
     rustix::thread::sched_setaffinity(None, &cpus).unwrap();
 }
 
