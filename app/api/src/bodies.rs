@@ -23,7 +23,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::connections::{Doing, Held};
-use crate::json;
 use crate::reply::Rejection;
 
 /// Largest request body in bytes, where nothing else is said.
@@ -152,7 +151,7 @@ impl Whole {
 
     /// The value that it says.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Rejection> {
-        json::read(&self.bytes).map_err(|e| Rejection::body(&e.to_string()))
+        netloom_form::read(&self.bytes).map_err(|e| Rejection::body(&e.to_string()))
     }
 }
 

@@ -22,7 +22,6 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::json;
 use crate::reply::Rejection;
 use crate::socket::peer_is_trusted;
 
@@ -223,7 +222,8 @@ impl Handles {
         if ask.len() > MAX_ASK {
             return Err(wrong(format!("question: larger than {MAX_ASK} bytes")));
         }
-        let Ask { node, run } = json::read(ask).map_err(|e| wrong(format!("question: {e}")))?;
+        let Ask { node, run } =
+            netloom_form::read(ask).map_err(|e| wrong(format!("question: {e}")))?;
         let entry = || match &node {
             Some(node) if run => self.service.run_in(node, fds).map(|()| None),
             Some(node) => self.service.entry(node).map(Some),

@@ -20,7 +20,6 @@ mod forward;
 mod gate;
 mod handler;
 mod handles;
-mod json;
 mod parameters;
 mod patient;
 mod pnpm;

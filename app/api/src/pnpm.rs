@@ -33,7 +33,6 @@ use crate::calls::{Calls, Kind, Looks};
 use crate::connections::Held;
 use crate::documented::{Schemas, routes};
 use crate::handler::{Answer, Encoded};
-use crate::json;
 use crate::parameters::{Asked, FromQuery, Named, Query, missing, wait};
 use crate::reply::{Problem, Rejection, Wrong};
 use answers::{Created, SessionStatus, summary};
@@ -274,8 +273,8 @@ fn order(bytes: &[u8]) -> Result<Order, Rejection> {
     let wrong = |path: &str, message: String| {
         Rejection::wrong("state", vec![Wrong { path: path.to_owned(), message }])
     };
-    let value: Value =
-        json::read(bytes).map_err(|error| wrong("", format!("cannot be read as JSON: {error}")))?;
+    let value: Value = netloom_form::read(bytes)
+        .map_err(|error| wrong("", format!("cannot be read as JSON: {error}")))?;
     let (path, word) = match &value {
         Value::Object(fields) => {
             if let Some(name) = fields.keys().find(|name| *name != "state") {

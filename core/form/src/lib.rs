@@ -8,14 +8,17 @@
 //! * MAC addresses, lengths of time, and numbers that may pass 2^53 are text, where fields are marked by [`mac`],
 //!   [`duration`] and [`exact`]; other whole numbers stop at [`MOST`].
 //!
-//! Fields so marked are read in both forms. A field whose name has `-` has the other name as its `alias`.
+//! Fields so marked are read in both forms. A field whose name has `-` has the other name as its `alias`. [`read`] takes nothing
+//! for known that is not: what others send, and the state, which another version may have written.
 
 mod marks;
+mod reader;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod writer;
 
 pub use marks::{duration, exact, mac, macs, words};
+pub use reader::read;
 pub use writer::{MOST, to_string, to_string_pretty, to_value, to_vec};
 
 #[cfg(test)]

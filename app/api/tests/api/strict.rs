@@ -281,3 +281,49 @@ fn a_log_is_paged_by_readers_that_round_numbers() {
     let all: Vec<String> = (0..40).map(|n| format!("line {n}")).collect();
     assert_eq!(seen, all);
 }
+
+/// Every object of a value, by its path in words of JSON pointers.
+fn objects(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(all) => {
+            found.push(at.to_owned());
+            all.iter().for_each(|(key, value)| objects(value, &format!("{at}/{key}"), found));
+        }
+        Value::Array(all) => {
+            let all = all.iter().enumerate();
+            all.for_each(|(at_which, value)| objects(value, &format!("{at}/{at_which}"), found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_object_of_a_plan_takes_a_key_that_nobody_knows() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let (mut seen, mut named) = (0, 0);
+    for name in ["all-keys", "vm-qemu", "shm-switch", "slices", "plane-separation", "doors"] {
+        let path = format!("{examples}/{name}.yaml");
+        let lab = netloom_model::parse(&path, &std::fs::read(&path).unwrap(), name).unwrap();
+        let plan = netloom_model::plan::plan(&lab).unwrap();
+        let whole = serde_json::json!({"plan": netloom_form::to_value(&plan).unwrap()});
+        let mut found = vec![];
+        objects(&whole, "", &mut found);
+        for form in [&whole, &serde_json::json!({"plan": plan})] {
+            let again: netloom_lab::view::Apply =
+                netloom_form::read(form.to_string().as_bytes()).unwrap();
+            assert_eq!(again.plan.as_ref(), Some(&plan), "{name}");
+        }
+        for at in found {
+            let mut changed = whole.clone();
+            let object = changed.pointer_mut(&at).and_then(|found| found.as_object_mut());
+            object.unwrap().insert("colour".into(), serde_json::json!(1));
+            let error =
+                netloom_form::read::<netloom_lab::view::Apply>(changed.to_string().as_bytes());
+            let error = error.expect_err(&at);
+            // One that stands for a choice has a single key; with two keys it stands for none.
+            named += u32::from(error.contains("colour"));
+            seen += 1;
+        }
+    }
+    assert!(seen > 100 && named * 10 > seen * 9, "{named} of {seen}");
+}

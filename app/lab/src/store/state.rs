@@ -307,7 +307,7 @@ impl Folder {
 
     /// Reads the state; `None` when there is none.
     pub fn read_state(&self) -> Result<Option<State>> {
-        Ok(self.read_json(STATE)?.map(State::renewed))
+        self.read_state_file(STATE)
     }
 
     /// Before the first change, keeps a copy of the state that was made from the lab file.
@@ -317,7 +317,7 @@ impl Folder {
 
     /// The state as made from the lab file; `None` if it was never changed.
     pub(crate) fn read_made(&self) -> Result<Option<State>> {
-        Ok(self.read_json(MADE_STATE)?.map(State::renewed))
+        self.read_state_file(MADE_STATE)
     }
 
     /// Notes nodes that are about to be made: a process that adopts the lab meanwhile ends and recreates them.
@@ -351,7 +351,7 @@ impl Folder {
 
     /// The state before a file was applied that has not been applied completely.
     pub(crate) fn read_before(&self) -> Result<Option<State>> {
-        Ok(self.read_json(BEFORE_STATE)?.map(State::renewed))
+        self.read_state_file(BEFORE_STATE)
     }
 
     /// Whether a file is applied in part.
@@ -485,6 +485,40 @@ mod tests {
     }
 
     #[test]
+    fn a_state_with_a_key_that_this_version_does_not_know_is_refused_wherever_that_is() {
+        let yaml = b"name: new\nnodes: {a: {run: [[tail]]}, b: {}}\nswitches: {s: {}}\nlinks: [[a, b], [a, s]]";
+        let plan = netloom_model::plan::plan(&netloom_model::parse("new", yaml, "new").unwrap());
+        let groups = Groups::new(vec![], "new", BTreeSet::new());
+        let text = serde_json::json!({
+            "plan": plan.unwrap(), "groups": groups, "user": false, "since": 0,
+        });
+        let text = text.to_string();
+        let base = tempfile::tempdir().unwrap();
+        let folder = Folder::new(base.path(), "new");
+        folder.create().unwrap();
+        folder.write(STATE, text.as_bytes()).unwrap();
+        assert!(folder.read_state().unwrap().is_some());
+        for (place, told) in [
+            ("{", "unknown field `newer`"),
+            ("\"groups\":{", "groups.newer: unknown field"),
+            ("\"plan\":{", "plan.newer: unknown field"),
+            ("\"nodes\":[{", "plan.nodes[0].newer: unknown field"),
+            ("\"interfaces\":[{", "plan.nodes[0].interfaces[0].newer: unknown field"),
+            ("\"limits\":{", "plan.nodes[0].limits.newer: unknown field"),
+            ("\"run\":[{", "plan.nodes[0].run[0].newer: unknown field"),
+            ("\"switches\":[{", "newer"),
+            ("\"links\":[{", "plan.links[0].newer: unknown field"),
+        ] {
+            let newer = text.replacen(place, &format!("{place}\"newer\":1,"), 1);
+            assert_ne!(newer, text, "{place}");
+            folder.write(STATE, newer.as_bytes()).unwrap();
+            let refused = folder.read_state().unwrap_err().to_string();
+            assert!(refused.contains(told), "{place}: {refused}");
+            assert!(refused.contains("`netloom down new` takes the lab down"), "{refused}");
+        }
+    }
+
+    #[test]
     fn forms_of_links_are_read_as_the_version_before_stored_them() {
         let yaml = b"name: old\nnodes: {a: {}, b: {}}\nlinks: [[a, b], [a, b], [a, b]]";
         let plan = netloom_model::plan::plan(&netloom_model::parse("old", yaml, "old").unwrap());
@@ -493,7 +527,7 @@ mod tests {
         let old = serde_json::json!({
             "plan": plan, "groups": groups, "user": false, "since": 0, "wired": [0], "tapped": [2],
         });
-        let state = serde_json::from_value::<State>(old).unwrap().renewed();
+        let state = netloom_form::read::<State>(old.to_string().as_bytes()).unwrap().renewed();
         let forms: Vec<_> = state.plan.links.iter().map(|link| state.form(link)).collect();
         assert_eq!(forms, [LinkForm::Wired, LinkForm::Pair, LinkForm::Tap]);
         let again: State = serde_json::from_value(serde_json::to_value(&state).unwrap()).unwrap();

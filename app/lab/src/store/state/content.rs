@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, LOCK, SOCKETS, STATE, remove_common_dir};
+use super::{Folder, LOCK, SOCKETS, STATE, State, remove_common_dir};
 use crate::store::whole_file;
 use crate::{Error, Result};
 
@@ -63,9 +63,30 @@ impl Folder {
         self.there()?.write(name, bytes).map_err(Error::in_runtime(&self.runtime))
     }
 
+    /// A state under this name; `None` if there is none. One with a key that this version does not know, wherever that is, is
+    /// of a newer one or was written by somebody else, and may mean something else.
+    pub(super) fn read_state_file(&self, name: &str) -> Result<Option<State>> {
+        let Some(own) = self.dir()? else { return Ok(None) };
+        let read = own.read(name).map_err(Error::in_runtime(own.path()));
+        let Some(text) = read.map_err(|error| self.unreadable(&own, name, error))? else {
+            return Ok(None);
+        };
+        let state = netloom_form::read::<State>(&text).map_err(|reason| Error::Unreadable {
+            file: own.path_of(name),
+            reason,
+            lab: self.name.clone(),
+        });
+        state.map(|state| Some(state.renewed()))
+    }
+
     pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>> {
         let Some(own) = self.dir()? else { return Ok(None) };
-        whole_file::read_json(&own, name).map_err(|error| match error {
+        whole_file::read_json(&own, name).map_err(|error| self.unreadable(&own, name, error))
+    }
+
+    /// What to do about a file in it that cannot be read.
+    fn unreadable(&self, own: &TrustedDir, name: &str, error: Error) -> Error {
+        match error {
             Error::Untrusted { .. } => error,
             // What passes says nothing about the file.
             Error::Failed(failure) if !failure.raw_os_error().is_some_and(is_passing) => {
@@ -76,7 +97,7 @@ impl Folder {
                 }
             }
             other => other,
-        })
+        }
     }
 
     /// Opens a file in it to write at its end.
