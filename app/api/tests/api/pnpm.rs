@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use netloom_api::{Gate, Token, serve_probe};
 use netloom_digest::splitmix::SplitMix64;
+use netloom_ebpf::Hook;
 use netloom_kit::{is_root, root_only};
-use netloom_measure::{Host, Probe};
+use netloom_measure::{Host, MOST_SESSIONS, Probe};
 use serde_json::{Value, json};
 
 use super::fake::{LOOPS, Served};
@@ -158,6 +159,38 @@ fn a_session_is_made_where_its_location_says_and_is_there_with_and_without_a_sla
         assert!(measures.iter().all(|m| !m["blocks"].as_array().unwrap().is_empty()), "{body}");
         assert_eq!(request(served.path(), "DELETE", "/pnpm/1/").0, 200);
         assert_eq!(request(served.path(), "GET", "/pnpm").1, "[]");
+    });
+}
+
+#[test]
+fn a_session_above_a_limit_is_told_the_limit() {
+    root_only!("attaches BPF programs");
+    netloom_kit::isolated!({
+        let served = Served::new();
+        // At one interface, not marked by two, and in blocks that nobody waits for.
+        let body = GOOD
+            .replace(r#", {"netif": "s1/h1:eth0"}"#, "")
+            .replace(r#", "marking": [{"netif": "h1:eth0"}]"#, "")
+            .replace("0.05", "30");
+        let create = || request_with(served.path(), "POST", "/pnpm/", &body);
+        let start = |id: usize| {
+            request_with(served.path(), "PUT", &format!("/pnpm/{id}/state"), r#""start""#)
+        };
+        let refused = |(status, text): (u16, String), words: &str| {
+            let told: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(status, 429, "{text}");
+            assert!(told["detail"].as_str().is_some_and(|said| said.contains(words)), "{text}");
+        };
+        for id in 1..MOST_SESSIONS {
+            assert_eq!((create().0, start(id).0), (201, 200), "session {id}");
+        }
+        assert_eq!(create().0, 201);
+        // Other kernels have room for its program.
+        match Hook::probe() {
+            Hook::Tcx => refused(start(MOST_SESSIONS), "63 BPF programs"),
+            _ => assert_eq!(start(MOST_SESSIONS).0, 200),
+        }
+        refused(create(), &format!("there are {MOST_SESSIONS} already"));
     });
 }
 
