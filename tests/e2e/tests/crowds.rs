@@ -63,6 +63,10 @@ fn idle_connections_to_a_published_port_keep_no_new_one_out() {
          run: [[python3, /srv/server.py]]\n    ready: {{tcp: 80}}\n"
     ));
     assert_eq!(answer(at, b"alone"), b"ALONE");
+    let process = super::ports::publisher(&machine);
+    let threads =
+        || std::fs::read_dir(format!("/proc/{process}/task")).expect("its threads").count();
+    let few = threads();
     let idle: Vec<TcpStream> = (0..room(6000)).map(|_| connect(at)).collect();
     assert_eq!(answer(at, b"in"), b"IN");
     // Nor do connections on which something was sent.
@@ -71,6 +75,7 @@ fn idle_connections_to_a_published_port_keep_no_new_one_out() {
         let _ = stream.write_all(b"half");
     }
     assert_eq!(answer(at, b"again"), b"AGAIN");
+    assert_eq!(threads(), few, "threads of the process, whose number connections do not change");
     drop(idle);
     machine.down();
 }

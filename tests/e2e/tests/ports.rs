@@ -69,7 +69,7 @@ fn lab(machine: &Machine, ports: [u16; 4]) -> String {
 }
 
 /// The process that publishes the ports of this machine's nodes.
-fn publisher(machine: &Machine) -> i32 {
+pub(crate) fn publisher(machine: &Machine) -> i32 {
     let own = machine.scratch().runtime_dir().to_string_lossy().into_owned();
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
