@@ -78,6 +78,7 @@ pub fn classify(
         return Err(Drop::Oversize);
     }
     let source = Mac::source(frame).ok_or(Drop::Runt)?;
+    // A lock is of a port, whatever VLANs it has, and holds on a switch without VLANs, too.
     if rules.spoofed(sender, source) {
         return Err(Drop::Spoofed);
     }
@@ -96,6 +97,7 @@ fn by_tag(mode: &VlanMode, frame: &[u8]) -> std::result::Result<Class, Drop> {
         (VlanMode::Trunk { native, allowed }, Tag::Vlan(tci)) => {
             Vid::new(tci & VID).filter(|vid| *native == Some(*vid) || allowed.contains(*vid))
         }
+        // A tag of the port's own VLAN is no exception: such a port admits only frames without one.
         (VlanMode::Any | VlanMode::Access(_), Tag::Vlan(_)) => None,
     };
     let vid = vid.ok_or(Drop::Vlan)?;
@@ -129,6 +131,7 @@ pub fn egress(
     if untagged == Some(vid) {
         return match class.tag {
             Tag::None => Ok(Retag::Keep),
+            // The receiver would take the inner tag for the frame's VLAN.
             _ if class.stacked => Err(Drop::Vlan),
             _ => Ok(Retag::Pop),
         };
@@ -139,6 +142,7 @@ pub fn egress(
     Ok(match class.tag {
         // A frame that comes without a tag has priority 0.
         Tag::None => Retag::Push(vid.number()),
+        // Only the VLAN is missing in such a tag: the sender's priority stays.
         Tag::Priority(tci) => Retag::Replace(tci & !VID | vid.number()),
         Tag::Vlan(_) => Retag::Keep,
     })

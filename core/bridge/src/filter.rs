@@ -69,6 +69,7 @@ impl Prefix {
 
     /// Whether an address is in it.
     pub fn contains(self, address: IpAddr) -> bool {
+        // An address of the other family makes another prefix, or none, and so is not in this one.
         Prefix::new(address, self.length).is_some_and(|of| of.address == self.address)
     }
 }
@@ -100,6 +101,7 @@ impl MirrorFilter {
         {
             return false;
         }
+        // The IP header is read only for conditions on it; a frame without one fails them.
         let deeper = self.protocol.is_some() || self.prefix.is_some() || self.port.is_some();
         !deeper || self.matches_ip(frame).unwrap_or(false)
     }
@@ -228,6 +230,7 @@ const KINDS: &str = "unknown; conditions are mac, vlan, ethertype, arp, ipv4, ip
                      protocol, tcp, udp, icmp, icmpv6, sctp and port";
 
 fn put<T>(place: &mut Option<T>, value: T, part: &str) -> Result<()> {
+    // There is room for one of each kind, and the first must not vanish in silence.
     if place.replace(value).is_some() {
         return Err(Error::text("condition", part, "the second of its kind"));
     }
@@ -295,6 +298,7 @@ impl MirrorFilter {
         let [bits, protocol, a, b, c, d, e, f, v0, v1, t0, t1, p0, p1, rest @ ..] = *bytes;
         let has = |bit| bits & bit != 0;
         let vid = match has(bit::VID) {
+            // Who can write the memory may have written a number that is not a VLAN.
             true => Some(Vid::new(u16::from_be_bytes([v0, v1]))?),
             false => None,
         };
@@ -304,6 +308,7 @@ impl MirrorFilter {
             (false, false) => None,
             (true, false) => Some(Prefix::new(IpAddr::from([q0, q1, q2, q3]), length)?),
             (false, true) => Some(Prefix::new(IpAddr::from(address), length)?),
+            // Both families have one place: the bytes cannot be both.
             (true, true) => return None,
         };
         Some(MirrorFilter {

@@ -106,6 +106,7 @@ impl Mirrors {
     /// which takes precedence, is not.
     #[inline]
     pub fn copied_by_sender(&self, sender: PortNumber, receiver: PortNumber) -> u16 {
+        // Otherwise a frame between two sources of a session would be copied twice.
         self.entering(sender) & !self.leaving(receiver)
     }
 
@@ -117,6 +118,7 @@ impl Mirrors {
 
     /// Sessions for which `by` may make copies of frames of `sender`.
     pub fn vouched_for(&self, by: PortNumber, sender: PortNumber) -> u16 {
+        // One that copies another's frame got it: only what leaves at its own port is there to be copied.
         if by == sender { self.entering(by) } else { self.leaving(by) }
     }
 

@@ -61,6 +61,7 @@ fn push(buffer: &mut [u8], start: usize, tci: u16) -> Option<Edit> {
 
 fn pop(buffer: &mut [u8], start: usize) -> Option<Edit> {
     let head = buffer.get_mut(start..)?.first_chunk_mut::<{ ADDRESSES + TAG }>()?;
+    // Over the tag, so that the payload stays where it is.
     head.copy_within(..ADDRESSES, TAG);
     Some(Edit { start: start + TAG, shift: -4 })
 }

@@ -68,6 +68,7 @@ impl MacLock {
                 let reason = "no station's address";
                 return Err(Error::text("MAC address", &mac.to_string(), reason));
             }
+            // Places are few: an address that is given twice takes one.
             if lock.as_slice().contains(mac) {
                 continue;
             }
@@ -170,6 +171,7 @@ impl SwitchRules {
         self.locked.clear();
         for (number, port) in (0..).zip(&self.ports) {
             for mac in port.macs.as_slice() {
+                // Ports come in order: the first that has the lock is the lowest.
                 self.locked.entry(mac.to_u64()).or_insert(number);
             }
         }
@@ -192,6 +194,7 @@ impl SwitchRules {
         let (one, other) = (&self.port(one).vlan, &self.port(other).vlan);
         let (ours, theirs) = (one.vlans(), other.vlans());
         !self.aware
+            // What one port has without a tag the other may have with one.
             || ours.0.is_some_and(|vid| other.has(vid))
             || theirs.0.is_some_and(|vid| one.has(vid))
             || ours.1.words().iter().zip(theirs.1.words()).any(|(a, b)| a & b != 0)
@@ -200,6 +203,7 @@ impl SwitchRules {
     /// The port that an address is locked to; the lowest of several.
     #[inline]
     pub fn locked_to(&self, mac: Mac) -> Option<PortNumber> {
+        // A switch without locks needs no hash for each frame.
         if self.locked.is_empty() {
             return None;
         }

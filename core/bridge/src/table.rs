@@ -131,6 +131,7 @@ impl MacTable {
         let ageing = self.ageing;
         let Some(place) = self.place(set, way) else { return Learned::Full };
         let before = *place;
+        // What all frames of a second but the first find: nothing has to be written.
         if before.port == port && before.seen == now {
             return Learned::Same;
         }
@@ -224,6 +225,7 @@ impl MacTable {
 
     /// Forgets everything, as when the switch becomes VLAN-aware.
     pub fn clear(&mut self) {
+        // `places` may stay: nobody reads one without its key.
         self.keys.fill(Keys([FREE; WAYS]));
     }
 
@@ -240,6 +242,7 @@ impl MacTable {
         let (set, way) = (index / WAYS, index % WAYS);
         let key = self.keys.get(set)?.0[way];
         let Station { port, seen } = self.place_at(set, way);
+        // The key of a switch without VLANs has 0 here, which is not a VLAN.
         let vid = u16::try_from(key >> 48).ok().and_then(Vid::new);
         (key != FREE).then_some(Entry { index, vid, mac: Mac::from_u64(key), port, seen })
     }
@@ -308,6 +311,7 @@ impl MacTable {
 
 #[inline]
 fn key(vid: Option<Vid>, mac: Mac) -> u64 {
+    // An address has 48 bits: with the VLAN above it, both are compared at once.
     u64::from(vid.map_or(0, Vid::number)) << 48 | mac.to_u64()
 }
 
