@@ -113,6 +113,7 @@ impl FairBudget {
         let (budget, now) = (self.budget, now_ns);
         self.whole.fill(&budget, 1, 1, now);
         let seat = self.seat(sender, now);
+        // A sender without a seat may find nobody active, and rates are divided by this.
         let active = i128::try_from(self.active(now)).unwrap_or(1).max(1);
         if let Some(seat) = seat.and_then(|at| self.seats.get_mut(at)).and_then(Option::as_mut) {
             seat.level.fill(&budget, active, seats, now);
@@ -170,6 +171,7 @@ impl Pair {
     /// Adds the tokens since then, at the `active`-th part of the rates.
     fn fill(&mut self, budget: &Budget, active: i128, divisor: i128, now: u64) {
         let (packets, bytes) = Pair::most(budget, divisor);
+        // Whole for each number of seats: that is what PARTS is for.
         let since = i128::from(now.saturating_sub(self.at)) * (PARTS / active);
         self.packets = self
             .packets
@@ -182,6 +184,7 @@ impl Pair {
 
     /// Whether there is enough for a frame, or the bucket is full.
     fn covers(&self, budget: &Budget, divisor: i128, bytes: u64) -> bool {
+        // A frame that is larger than the bucket passes a full one, or it never would; the level is negative then.
         let most = Pair::most(budget, divisor);
         let scale = i128::from(SECOND) * PARTS;
         self.packets >= scale.min(most.0) && self.bytes >= (i128::from(bytes) * scale).min(most.1)

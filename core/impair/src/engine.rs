@@ -104,6 +104,7 @@ impl Direction {
             (Some(rate), none) => *none = Some(Transmitter::new(rate)),
             (None, transmitter) => *transmitter = None,
         }
+        // Nothing waits for a transmitter that is gone: the fates of those frames are decided.
         if self.transmitter.is_none() {
             self.waiting.clear();
             self.waiters = 0;
@@ -168,6 +169,7 @@ impl Direction {
         if !lost && !self.has_room(packet.packets) {
             return self.lose(Cause::Limit, count);
         }
+        // Before the loss counts: what is lost in transit has used the transmitter.
         let Some(out) = self.transmit(now_ns, packet) else {
             return self.lose(Cause::Queue, count);
         };
@@ -177,6 +179,7 @@ impl Direction {
         self.ledger.accept(count);
         let at_ns = self.arrival(out, swing, number, count);
         let corrupt_bit = self.corrupt(number, packet, count);
+        // The copy is held as well, so it needs room of its own; without it the packet still goes.
         let again = random.chance(Stream::Duplicate, number, self.asked.duplicate)
             && self.has_room(packet.packets);
         if again {
@@ -244,6 +247,7 @@ impl Direction {
                     self.waiting.push_back((start, packet.packets));
                     self.waiters += u64::from(packet.packets);
                 }
+                // How long a frame would wait is known when it comes: such a queue needs no list.
                 Queue::Time(most) => {
                     if u128::from(start - now) > most.as_nanos() {
                         return None;

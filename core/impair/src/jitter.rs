@@ -25,6 +25,7 @@ impl Chain {
 
     /// Changes the values from the next packet on; continues from the last one where that has a meaning.
     pub(crate) fn set(&mut self, distribution: Distribution, correlation: Share) {
+        // A value of one distribution says nothing about the next of another.
         if distribution != self.distribution {
             self.last = None;
         }

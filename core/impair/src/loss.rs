@@ -30,6 +30,7 @@ impl Losing {
         if *loss == self.loss {
             return;
         }
+        // Of another kind of loss the state means something else: a fate, or a bad phase.
         if std::mem::discriminant(loss) != std::mem::discriminant(&self.loss) {
             self.state = None;
         }

@@ -39,6 +39,7 @@ impl Transmitter {
 
     /// Accepts a frame that arrives now; returns when its last bit is sent.
     pub(crate) fn send(&mut self, now: u64, bytes: u32) -> u64 {
+        // The rest of the frame before counts only while the transmitter is busy: an idle one starts afresh.
         if self.until < now {
             (self.until, self.rest) = (now, 0);
         }
