@@ -170,6 +170,7 @@ impl Carrier {
                 }
             }
             self.failures = 0;
+            // Between reads, too: an input that is never empty must not make late what is due.
             if self.next().is_some_and(|at| at <= now) {
                 self.send_due();
             }
@@ -245,6 +246,7 @@ impl Carrier {
         if let Some(bit) = corrupt_bit {
             turn_over(&mut self.store.tail()[start..start + length], header, bit);
         }
+        // With a copy to come, the frame must be kept in any case.
         let at_once = at_ns <= now && again_ns.is_none() && !self.blocked;
         // With frames held it would overtake them.
         if at_once && self.departures.is_empty() {
@@ -261,10 +263,12 @@ impl Carrier {
         let more = (wide(length) + OVERHEAD) * u64::from(copies);
         let frames = wide(self.departures.len());
         if self.held_bytes + frames * OVERHEAD + more > MOST_HELD {
+            // Lost and not refused: the engine has accepted it, with its copy.
             let bytes = wide(length - HEADER) * u64::from(copies);
             return self.direction.count_lost(Cause::Memory, packets * copies, bytes);
         }
         self.held_bytes += wide(length) * u64::from(copies);
+        // The bytes are there once, and go with the last of both.
         let place = self.store.keep(start, length, 1 + usize::from(again.is_some()));
         for at in [Some(at), again].into_iter().flatten() {
             self.departures.push(at, Held { place, packets });
@@ -304,6 +308,7 @@ impl Carrier {
                 self.blocked = true;
                 return false;
             }
+            // Such a frame is lost, and does not hold up those behind it.
             Ok(Sent::NoRoom | Sent::Refused | Sent::Down | Sent::Gone) => {
                 self.direction.count_lost(Cause::Refused, packets, bytes);
             }

@@ -53,6 +53,7 @@ impl<T: Copy> Departures<T> {
     pub(crate) fn push(&mut self, at: u64, item: T) {
         let entry = Entry { at, number: self.next, item };
         self.next += 1;
+        // Equal times may follow in the queue: arrival there is the order of numbers.
         if self.queue.back().is_none_or(|last| last.at <= at) {
             self.queue.push_back(entry);
         } else {

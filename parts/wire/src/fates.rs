@@ -38,6 +38,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// Keeps the last `keep` records from now on. The sequence continues.
     pub(crate) fn keep(&mut self, keep: usize) {
+        // Those that passed while nothing was kept are not missed by a reader: nobody asked for them.
         if !self.is_on() {
             self.since = self.next;
         }

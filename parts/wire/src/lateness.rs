@@ -65,6 +65,7 @@ fn bucket_of(ns: u64) -> usize {
     if octave < FIRST {
         return 0;
     }
+    // The two bits below the highest one.
     let quarter = (ns >> (octave - 2)) & 3;
     let index = (octave - FIRST) * 4 + u32::try_from(quarter).unwrap_or(0) + 1;
     usize::try_from(index).unwrap_or(usize::MAX).min(BUCKETS - 1)

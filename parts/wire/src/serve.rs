@@ -102,6 +102,7 @@ impl Server {
     fn run(&mut self) -> Result<()> {
         while !self.stop {
             let [signal, asked, ended] = self.wait()?;
+            // The folder is looked at in quiet moments alone: that takes a system call.
             if signal || (!asked && !ended && self.folder.is_gone()) {
                 return Ok(());
             }
@@ -152,6 +153,7 @@ impl Server {
                 self.add(wire, &ports, &fds, &directions)?;
             }
             Request::Set { wire, direction, impairments } => {
+                // First, so that what is refused has changed nothing.
                 let dropping = check(&impairments)?;
                 self.with(wire, direction, move |c| c.set(&impairments, dropping))?;
             }
@@ -161,6 +163,7 @@ impl Server {
             }
             Request::List { wire } => return self.list(wire).map(Some),
             Request::Fates { wire, direction, keep } => {
+                // Whoever asks, the memory is that of the wires of all.
                 let keep = keep.min(MOST_RECORDS);
                 self.with(wire, direction, move |c| c.kept().keep(keep))?;
             }
@@ -202,6 +205,7 @@ impl Server {
             let fd = fd.try_clone().map_err(|e| Failure::new(WIRES, "copy a descriptor", e))?;
             Ok(netloom_port::from_fd((*kind).into(), fd)?)
         };
+        // Both before either starts: of a wire that cannot be made whole no direction runs.
         let mut carriers = [None, None];
         for (carrier, spec) in carriers.iter_mut().zip(directions) {
             let Some(spec) = spec else { continue };
@@ -275,6 +279,7 @@ impl Server {
             return Err(Error::Refused(format!("wire {number}: there is none")));
         };
         wire.waiting.push(who);
+        // A direction ends once, however many ask for it; all of them are answered when both have ended.
         let first = !std::mem::replace(&mut wire.removing, true);
         self.desk.defer(who);
         for (direction, lane) in wire.lanes.iter().enumerate() {
@@ -324,6 +329,7 @@ fn check(impairments: &netloom_impair::Impairments) -> Result<Option<Program>> {
     impairments.check().map_err(|p| Error::Refused(format!("{}: {}", p.key, p.reason)))?;
     let compile = |text: &String| {
         let refused = |e| Error::Refused(format!("drop: {}", netloom_sys::describe(&e)));
+        // Bounded: in this thread all clients wait for it.
         netloom_libpcap::compile_bounded(text).map_err(refused)
     };
     impairments.drop.as_ref().map(compile).transpose()

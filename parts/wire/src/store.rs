@@ -78,6 +78,7 @@ impl Store {
         if chunk.frames > 0 {
             return;
         }
+        // The current chunk stays where the tail is, and is filled from its beginning.
         if place.chunk == self.current {
             self.used = 0;
         } else {
@@ -112,6 +113,7 @@ impl Store {
 
     fn advance(&mut self) {
         self.used = 0;
+        // None of its frames is held any more: it can be filled again.
         if self.chunks.get(self.current).is_some_and(|c| c.frames == 0 && !c.bytes.is_empty()) {
             return;
         }

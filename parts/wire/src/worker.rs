@@ -103,6 +103,7 @@ impl Worker {
 
     fn send(&self, command: Command) -> Result<()> {
         let gone = |_| Error::Refused("the thread that carries it has ended".into());
+        // The command first: the thread looks for one when it is woken.
         self.commands.send(command).map_err(gone)?;
         wake(&self.wake);
         Ok(())
@@ -204,6 +205,7 @@ impl Loop {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
+            // Nothing within the whole second, and nothing held: `timeout` gives none where something is due.
             if events.is_empty() && timeout.is_some_and(|t| t.tv_sec > 0) {
                 self.trim();
             }
@@ -220,6 +222,7 @@ impl Loop {
         let Some(&Reverse((at, _))) = self.due.peek() else {
             return self.used.then_some(quiet);
         };
+        // The timer would be set into the past by its lead, or wake the thread later than polling does.
         if at <= clock::monotonic().saturating_add(SPIN.max(self.lead)) {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
@@ -258,6 +261,7 @@ impl Loop {
                 if data.is_multiple_of(2) {
                     slot.carrier.read(&mut self.tools);
                 } else {
+                    // It can be written, so what is held goes first.
                     slot.carrier.unblock();
                     slot.carrier.send_due();
                 }
