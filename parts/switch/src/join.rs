@@ -66,6 +66,7 @@ impl Server {
         };
         let made = make(brought, &self.hub.inbox, self.options.downlink)
             .map_err(|text| (Reason::Memory, text))?;
+        // A port that returns has its record already.
         if let Seat::New(_) = seat {
             self.remember(Known { name, ..known.clone() })?;
         }
@@ -108,6 +109,7 @@ impl Server {
         self.state.generation = self.state.generation.wrapping_add(1).max(1);
         self.state.ports.push(known);
         self.file.write(&self.state).map_err(|e| {
+            // What is not in the file would not be known to the next process, which would give its number away.
             self.state.ports.pop();
             (Reason::Other, describe(&e))
         })?;
@@ -123,6 +125,7 @@ impl Server {
             self.forget(number);
             return self.expel(id);
         };
+        // Without its bell nobody would hear it: it is better off without a port.
         if self.watch_bell(port.bell.as_fd(), number).is_err() {
             self.forget(number);
             return self.expel(id);
@@ -150,6 +153,7 @@ impl Server {
                 Direction::Out => self.hub.permits(number, edge.number),
                 Direction::In => self.hub.permits(edge.number, number),
             };
+            // Rules may have changed, or the number have become another port's, while there was no switch.
             if !is_permitted || other.is_none_or(|other| other.generation != edge.generation) {
                 let EdgeName { number, generation, .. } = *edge;
                 let _ = self.post(id, Message::PortGone { number, generation }, vec![]);
@@ -164,6 +168,7 @@ impl Server {
 
     /// A port wants to send to another over its own ring.
     pub(crate) fn open(&mut self, from: u8, to: u8, ring: OwnedFd) {
+        // Now, so that a refusal is soon; and once more when its turn has come: the receiver may have left by then.
         let checked = self.receiver(from, to).map(drop);
         match checked.and_then(|()| check_ring(&ring).map_err(|text| (Reason::Memory, text))) {
             Ok(()) => self.hub.ask(from, to, ring),
@@ -192,6 +197,7 @@ impl Server {
             return Err((Reason::Denied, format!("ports {from} and {to} share no VLAN")));
         }
         let unread = self.clients.get(&receiver.client).map_or(0, |client| client.unread());
+        // Each message about an edge holds descriptors until it is read.
         if unread >= MOST_UNREAD {
             return Err((Reason::Other, format!("port {to} does not read its messages")));
         }
@@ -211,6 +217,7 @@ impl Server {
         };
         let (bell, ring_fd) = (copy(bell.fd())?, copy(ring.as_fd())?);
         let edge = Message::Edge { from, generation };
+        // The receiver first: when the sender begins to write, somebody reads.
         if self.post(receiver_id, edge, vec![ring_fd, bell.clone()]).is_err() {
             return Err((Reason::NoPort, format!("no port {to}")));
         }
@@ -268,6 +275,7 @@ impl Server {
 
     /// A port leaves: what it has sent is relayed, everything kept for it is dropped.
     pub(crate) fn leave(&mut self, number: u8) {
+        // Frames that were sent before the end are not lost by it.
         self.hub.finish(number, Instant::now());
         let here = self.hub.take(number);
         if let Some(port) = &here {

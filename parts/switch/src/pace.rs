@@ -42,6 +42,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// Whether frames may wait for a receiver that has come to position `tail`; a `lot` is in bytes.
     pub(crate) fn keeps_up(of: &mut Option<Pace>, tail: u64, lot: u64, now: Instant) -> bool {
+        // One that has taken its lot since then keeps up, and a new measure begins.
         match of.filter(|pace| tail - pace.tail < lot) {
             Some(pace) => now.saturating_duration_since(pace.since) < SHARED,
             None => {

@@ -177,6 +177,7 @@ impl Hub {
         self.bad.retain(|n| *n != number);
         self.opening.retain(|n| *n != number);
         self.holding -= usize::from(port.held.is_some());
+        // Its number may become another port's, whose frames are not for these stations.
         self.table.forget_port(u16::from(number), |_| {});
         Some(port)
     }
@@ -201,6 +202,7 @@ impl Hub {
     /// memory.
     #[must_use]
     pub(crate) fn relay(&mut self, now: Instant) -> Vec<u8> {
+        // A receiver that makes room rings no bell here: it is looked for.
         if self.holding > 0 {
             self.wake_up();
         }
@@ -241,6 +243,7 @@ impl Hub {
         let Some(port) = self.ports.get_mut(usize::from(from)).and_then(Option::as_mut) else {
             return;
         };
+        // What the port has sent up to now: on the edge, frames would overtake these.
         let Some(after) = port.uplink.shown() else { return self.bad.push(from) };
         port.opens.retain(|open| open.to != to);
         port.opens.push(Open { to, ring, after });
@@ -280,6 +283,7 @@ impl Hub {
             let whole = buffer.get(found).unwrap_or_default();
             let mut frame = Held::new(whole, now);
             if !self.pass(number, &mut frame, seconds, now, Patience::Waits) {
+                // The buffer is for the next port's frames: what waits gets memory of its own.
                 self.hold(number, frame.owned());
                 break;
             }
@@ -306,6 +310,7 @@ impl Hub {
                     port.credit -= cost(length);
                     self.drop_frame(number, Drop::Oversize);
                 }
+                // As in deficit round robin: a queue that was empty saves up nothing.
                 Taken::Empty => {
                     port.credit = 0;
                     return None;
@@ -362,6 +367,7 @@ impl Hub {
         if judged == Ok(false) {
             return false;
         }
+        // Only now: a held frame is judged more than once.
         self.inbox.add(Counter::ReceivedFrames, 1);
         self.inbox.add(Counter::ReceivedBytes, bytes as u64);
         match judged {

@@ -41,6 +41,7 @@ pub(crate) fn seat(
     if !gate.admits(wish.who) {
         return Err((Reason::Denied, format!("not allowed to user {}", wish.who.uid)));
     }
+    // A token is what a port proves itself by after a restart; without one a client asks for a new port.
     let seat = if wish.token == Token::default() {
         Seat::New(new(wish, gate, state)?)
     } else {
@@ -64,6 +65,7 @@ fn old(
     let Some(known) = known.filter(|port| !here(port.number)) else {
         return Err((Reason::Token, "no such port is awaited".into()));
     };
+    // A token may have been read by others: it opens only for its own user.
     if known.uid != wish.who.uid && !gate.manages(wish.who) {
         let text = format!("port {} is another user's", known.number);
         return Err((Reason::Denied, text));
@@ -108,6 +110,7 @@ fn free(wish: &Wish<'_>, gate: &Gate, state: &State) -> Result<u8, Refusal> {
         rules.name.is_none() && gate.gives(wish.who, rules)
     };
     let mut left = (1..=u8::MAX).filter(|number| !taken(*number));
+    // Numbers with rules are kept for those who ask for them, as long as there are others.
     let number = left.clone().find(|n| plain(*n)).or_else(|| left.find(|n| open(*n)));
     number.ok_or_else(|| (Reason::Full, "no number is free".to_owned()))
 }

@@ -248,6 +248,7 @@ impl Server {
 
     fn welcome(&mut self, socket: OwnedFd) {
         let Ok(channel) = Channel::from_fd(socket) else { return };
+        // A client whose user is not known could not be judged.
         let Ok(peer) = channel.peer() else { return };
         self.make_room();
         self.next += 1;
@@ -268,6 +269,7 @@ impl Server {
             *by_user.entry(client.peer.uid).or_default() += 1;
         }
         let most = by_user.iter().max_by_key(|(_, count)| **count).map(|(uid, _)| *uid);
+        // Numbers only rise, so the first of a user is the oldest.
         let oldest = guests().find(|(_, c)| Some(c.peer.uid) == most).map(|(id, _)| *id);
         if let Some(id) = oldest {
             self.expel(id);
@@ -365,6 +367,7 @@ impl Server {
         client.watched = unread;
         let flags = match (unread, &client.role) {
             (false, _) => EventFlags::IN,
+            // Its requests are not read until it has read its answers: to watch them would end each sleep at once.
             (true, Role::Manager(_)) => EventFlags::OUT,
             (true, _) => EventFlags::IN | EventFlags::OUT,
         };

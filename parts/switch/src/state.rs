@@ -73,6 +73,7 @@ impl State {
             if !numbers.insert(port.number) {
                 return Err(format!("port {}: there are two", port.number));
             }
+            // Zero means none when a client joins, so such a port could never come back.
             if port.token == Token::default() || port.generation == 0 {
                 return Err(format!(
                     "port {}: no port has such a token or generation",
@@ -128,6 +129,7 @@ impl StateFile {
         let failed = |e: std::io::Error| Error::from(Failure::new(self.object(), "write", e));
         let bytes = serde_json::to_vec(state).map_err(|e| failed(e.into()))?;
         let mut options = std::fs::OpenOptions::new();
+        // The file beside may be left from a process that was killed while it wrote.
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(&self.beside).map_err(failed)?;
         file.write_all(&bytes).map_err(failed)?;

@@ -85,6 +85,7 @@ impl Hub {
             return Some(reached.sessions);
         }
         let full = std::mem::take(&mut self.full);
+        // While it waits for one port it keeps the frames behind it from the others.
         let is_shared = !reached.is_empty();
         let waits = patience == Patience::Waits && self.is_worth_waiting(&full, is_shared, now);
         if !waits {
@@ -108,6 +109,7 @@ impl Hub {
             let port = self.ports.get_mut(usize::from(*number)).and_then(Option::as_mut);
             let Some(port) = port else { continue };
             port.missed += 1;
+            // It was waited for in vain: until it moves, nobody waits for it again.
             if patience == Patience::IsOver {
                 port.stalled = Some(port.shares.tail());
             }
@@ -159,6 +161,7 @@ impl Hub {
                 }
                 Given::Full
             }
+            // The ring can never hold it, so it need not wait.
             Pushed::Refused => {
                 self.inbox.add(Counter::DroppedOversize, 1);
                 Given::No
