@@ -73,6 +73,7 @@ impl Socket {
     pub fn carried(&mut self, link: u32) -> Result<Carried> {
         let own = self.addresses()?.into_iter().filter(|a| a.link == link).map(|a| a.address);
         let mut carried = Carried {
+            // The kernel makes such an address itself when the interface comes up.
             addresses: own.filter(|address| !is_link_local(address.addr())).collect(),
             ..Carried::default()
         };
@@ -86,6 +87,7 @@ impl Socket {
                 found => found?,
             };
             for route in found {
+                // Its other next hops are over links that do not move along.
                 if route.attributes.iter().any(|(kind, _)| *kind == RTA_MULTIPATH) {
                     carried.left.push(route.to);
                 } else {

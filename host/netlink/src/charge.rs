@@ -102,6 +102,7 @@ pub fn threads<'a>(link: impl Into<LinkRef<'a>>) -> Result<Vec<i32>> {
 /// # Errors
 /// [`Error::Failed`]; [`Error::Unsupported`] before Linux 5.12.
 pub fn set_threaded(name: &str, on: bool) -> Result<()> {
+    // The name becomes part of a path.
     if name.contains('/') || name.starts_with('.') {
         let object = format!("link {name:?}");
         return Err(generic::refused(object, "charge", libc::EINVAL, "no such name".to_owned()));

@@ -81,6 +81,7 @@ impl State {
             2 | 3 | 12 => Self::Opening,
             4..=6 | 8 | 9 | 11 => Self::Closing,
             10 => Self::Listen,
+            // 7 is TCP_CLOSE, which sockets of UDP and raw ones are in, too, while they have no peer.
             _ => Self::Open,
         }
     }
@@ -162,6 +163,7 @@ pub fn sockets() -> Result<Vec<SocketInfo>> {
     let mut socket = Socket::open_diag()?;
     let mut found = Vec::new();
     for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Raw] {
+        // The kernel lists one protocol of one family at a time.
         for family in [AF_INET, AF_INET6] {
             let mut question = inet_question(protocol, family);
             let listed = socket.dump(&mut question, "sockets", |m| read_inet(protocol, m));

@@ -306,6 +306,7 @@ fn read_hops(family: u8, value: &[u8]) -> Vec<ForwardingHop> {
             }
         }
         hops.push(hop);
+        // Each begins at a multiple of four bytes (`RTNH_ALIGN`).
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     hops
@@ -320,6 +321,7 @@ fn read_neighbour(message: &Message<'_>) -> Option<ForwardingNeighbour> {
     for (kind, value) in attributes(payload.get(12..)?) {
         match kind {
             NDA_DST => address = read_ip(family, value),
+            // Links that are not Ethernet have addresses of other lengths: those cannot be used here.
             NDA_LLADDR => mac = value.try_into().ok(),
             _ => {}
         }

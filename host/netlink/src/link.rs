@@ -87,10 +87,12 @@ impl<'a> VethSpec<'a> {
 
     fn end(&self, encoder: &mut Encoder<'_>, end: &EndSpec<'_>) {
         encoder.string(IFLA_IFNAME, end.name);
+        // The kernel makes the end there at once: it is in no other namespace for a moment.
         if let Some(netns) = end.netns {
             descriptor(encoder, netns);
         }
         hardware(encoder, end.mac, end.mtu);
+        // Of both ends: the kernel takes the numbers of each from its own attributes.
         if let Some(queues) = self.queues {
             encoder.u32(IFLA_NUM_TX_QUEUES, queues);
             encoder.u32(IFLA_NUM_RX_QUEUES, queues);

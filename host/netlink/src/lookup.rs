@@ -69,6 +69,7 @@ fn question(lookup: &Lookup) -> Vec<u8> {
     // `struct rtmsg`: family, lengths of destination and source.
     let mut header = [0; 12];
     header[..2].copy_from_slice(&[family(lookup.to), bits(lookup.to)]);
+    // Without a source the kernel answers for packets of its own, and chooses their source itself.
     header[2] = lookup.forwarded.map_or(0, |(source, _)| bits(source));
     let mut question = Vec::with_capacity(80);
     Encoder::message(&mut question, RTM_GETROUTE, REQUEST, |encoder| {
@@ -103,6 +104,7 @@ fn read(message: &Message<'_>) -> Option<Answer> {
         RTN_LOCAL => return Some(Answer::Found(Found::Here)),
         RTN_UNICAST => {}
         RTN_BLACKHOLE..=RTN_PROHIBIT => return Some(Answer::None),
+        // Broadcast and multicast have no one next hop that could be told.
         other => return Some(Answer::Odd(other)),
     }
     let (mut link, mut via, mut source) = (None, None, None);

@@ -70,6 +70,7 @@ impl Offloads {
         let mut batch = Batch::new();
         batch.push(object(link), &SetFeatures { family: self.0.number, link, features });
         self.0.socket.run(&mut batch)?;
+        // The kernel's answer to the request does not tell what the driver left as it was.
         let active = self.active(link)?;
         let kept = features.iter().filter(|(name, on)| active.contains(*name) != *on);
         let kept: Vec<_> = kept.map(|(name, on)| format!("{name} stays {}", word(!on))).collect();

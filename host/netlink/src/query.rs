@@ -371,6 +371,7 @@ impl Socket {
         for family in [Family::V4, Family::V6] {
             let mut routes = self.routes(family)?;
             routes.retain(|route| route.to.prefix_len() == 0);
+            // The sort is stable: equal metrics stay in the kernel's order.
             routes.sort_by_key(|route| route.metric);
             for link in routes.iter().flat_map(|route| &route.links) {
                 if !found.contains(link) {
@@ -431,6 +432,7 @@ fn read_link(message: &Message<'_>) -> Option<LinkInfo> {
 fn read_link_attribute(link: &mut LinkInfo, kind: u16, value: &[u8]) {
     match kind {
         IFLA_IFNAME => link.name = string(value),
+        // None on links that are not Ethernet: their addresses have other lengths.
         IFLA_ADDRESS => link.mac = value.try_into().ok(),
         IFLA_MTU => link.mtu = u32_at(value, 0).unwrap_or(0),
         IFLA_MASTER => link.master = u32_at(value, 0).filter(|index| *index != 0),
@@ -511,6 +513,7 @@ fn read_route(message: &Message<'_>) -> Option<RouteInfo> {
     let fixed: [u8; 8] = array_at(message.payload, 0)?;
     let [family, length, _, _, table, origin, _, kind] = fixed;
     let cloned = u32_at(message.payload, 8)? & RTM_F_CLONED != 0;
+    // Local and broadcast routes follow from addresses: the kernel keeps them.
     let kind = RouteKind::from_kernel(kind)?;
     if message.kind != RTM_NEWROUTE || cloned {
         return None;

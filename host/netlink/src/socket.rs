@@ -156,6 +156,7 @@ impl Socket {
         while first < batch.len() {
             let chunk = batch.chunk(first, self.chunk_bytes, self.chunk_count);
             first = chunk.end;
+            // Requests are done in order: when the last is answered, all before it are done.
             let answering = chunk.end - 1;
             self.run_chunk(batch, chunk, answering, refusals)?;
         }
@@ -238,6 +239,7 @@ impl Socket {
         read: impl Fn(&Message<'_>) -> Option<T>,
     ) -> Result<Vec<T>> {
         for _ in 0..DUMP_TRIES {
+            // A list that was cut by a change may miss entries or have some twice.
             if let Some(entries) = self.dump_once(question, table, &read)? {
                 return Ok(entries);
             }

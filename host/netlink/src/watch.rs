@@ -88,6 +88,7 @@ impl AddressWatch {
     /// [`Error::Failed`] if the socket cannot be read.
     pub fn changed(&mut self) -> Result<Changed> {
         let mut numbers = BTreeSet::new();
+        // A message without an id is of the socket's own namespace, which nobody asked for.
         let lost = drain(|| receive(self.listener.as_fd()), |number| numbers.extend(number))?;
         Ok(if lost { Changed::Anywhere } else { Changed::In(numbers) })
     }
@@ -141,6 +142,7 @@ impl RouteWatch {
     pub fn changed(&mut self) -> Result<bool> {
         let mut changed = false;
         let lost = drain(|| receive(self.0.as_fd()), |_| changed = true)?;
+        // Of what was lost, something may have been a route.
         Ok(changed || lost)
     }
 }
