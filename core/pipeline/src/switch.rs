@@ -234,6 +234,7 @@ impl Switch {
 
     /// Whether there is memory for something of this many bytes, in the place of something else.
     fn has_memory(&self, freed: usize, taken: usize) -> bool {
+        // What frees as much as it takes is never refused, however little there is.
         taken <= freed || self.uses.bytes.saturating_add(taken - freed) <= self.options.memory
     }
 

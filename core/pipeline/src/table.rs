@@ -191,6 +191,7 @@ impl Table {
     /// Adds an entry under a number that no other has; returns its name.
     pub(crate) fn insert(&mut self, mut rule: Rule, table: u8, number: u64) -> RuleId {
         let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        // The lowest one, so that slots at the end can be given up.
         let slot = self.free.pop_first().unwrap_or(next);
         rule.id = RuleId { table, slot, number };
         let (id, pattern, at) = (rule.id, rule.pattern, rank(&rule));
@@ -259,6 +260,7 @@ impl Table {
         }
         let mut before = found.get().first;
         while let Some(after) = placed_at(slots, before).and_then(|placed| placed.next) {
+            // Chains may be long, and what it took to find an entry is work of who deletes it.
             *passed += 1;
             if after == slot {
                 set_next(slots, before, next);
@@ -353,9 +355,11 @@ impl Table {
     pub(crate) fn lookup(&self, key: &FlowKey, consulted: &mut FlowKey) -> Option<RuleId> {
         let mut best: Option<&Rule> = None;
         for tuple in &self.tuples {
+            // Tuples are sorted by their best priority: none behind has a better entry.
             if best.is_some_and(|rule| rule.priority > tuple.best()) {
                 break;
             }
+            // Also where nothing is found: with other bits something might be.
             consulted.unite(&tuple.mask);
             let found = first_of(tuple, &self.slots, &key.masked(&tuple.mask));
             let found = found.map(|placed| &placed.rule);

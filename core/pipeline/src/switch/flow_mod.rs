@@ -181,6 +181,7 @@ impl Switch {
         let said = chosen.iter().filter_map(|id| self.rule(*id)).map(|rule| &rule.said);
         let freed = said.map(|said| uses::of_instructions(said)).sum();
         let taken = chosen.len() * uses::of_instructions(&change.instructions);
+        // All or none: no entry changes unless there is room for each.
         if !self.has_memory(freed, taken) {
             return Err(Reason::FlowModFailedTableFull);
         }
@@ -195,6 +196,7 @@ impl Switch {
         self.uses.rule_goes(rule);
         rule.instructions = in_order(&change.instructions);
         rule.said = change.instructions.clone();
+        // An entry is told and saved in the words of one version: the match follows its instructions.
         if rule.version != version {
             rule.matching = match version {
                 Version::V10 => Match::V10(rule.matching.to_10().0),
@@ -202,6 +204,7 @@ impl Switch {
             };
             rule.version = version;
         }
+        // 1.0 sets the cookie by a modification; 1.3 leaves it as it is (section 6.4).
         if version == Version::V10 {
             rule.cookie = change.cookie;
         } else if change.flags.has(FlowFlags::RESET_COUNTS) {

@@ -135,6 +135,7 @@ impl Switch {
             Ok(false) => drop(self.jobs.insert(id, job)),
             Ok(true) => {}
             Err(reason) => {
+                // Of the message only its beginning is left by now.
                 let error = ErrorMessage::new(job.version, reason, &job.head);
                 out.send(id, job.version, job.xid, &Message::Error(error));
             }
@@ -157,6 +158,7 @@ impl Switch {
             // The group or meter is already gone; entries that use it must not stay.
             Task::Delete(Chosen::Groups(_) | Chosen::Meters(_), _) | Task::Forget(..) => false,
             Task::Delete(Chosen::Filter(_), _) | Task::Modify(_) => true,
+            // Nobody is there to hear the answer.
             Task::Tell(_) | Task::Sum(..) | Task::List(..) => {
                 self.jobs.remove(&id);
                 return;
@@ -412,6 +414,7 @@ fn answer(
     more: bool,
     out: &mut Outputs,
 ) {
+    // What no message can hold is counted: nobody would know of it otherwise.
     let Ok(parts) = segments(version, reply) else {
         out.lost += 1;
         return;

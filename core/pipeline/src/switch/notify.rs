@@ -72,6 +72,7 @@ impl Switch {
             self.interested(|config| config.flow_removed, u32::from(u8::from(reason)))
         {
             let reason = match (version, reason) {
+                // 1.0 has no groups.
                 (Version::V10, RemovedReason::GroupDelete) => RemovedReason::Delete,
                 _ => reason,
             };

@@ -107,6 +107,7 @@ impl Switch {
             return;
         }
         self.leave_job(id);
+        // Without their main connection they are not part of any (section 6.3.7).
         let belongs =
             |connection: &Connection| connection.auxiliary.is_some_and(|(main, _)| main == id);
         let orphans: Vec<_> =
@@ -203,6 +204,7 @@ impl Switch {
         if matches!(request.role, Role::Master | Role::Slave) {
             self.elect(request.generation)?;
         }
+        // There is at most one (section 6.3.6).
         if request.role == Role::Master {
             for connection in self.connections.values_mut() {
                 if connection.role == Role::Master {

@@ -254,6 +254,7 @@ impl Switch {
             Known { tables: self.options.tables, group: &any, meter: &any, tables_as_port: false };
         check::instructions(&change.instructions, &fields, version, change.table, &known)?;
         let rule = Rule { used, packets, bytes, ..Rule::new(&change, version, created) };
+        // A number is never given twice: caches and the file know entries by it.
         self.numbers = self.numbers.max(number);
         self.put(rule, change.table, number);
         self.changed();
@@ -276,6 +277,7 @@ impl Switch {
             Err(reason) => return Err(reason),
         }
         (group.packets, group.bytes) = counters;
+        // From a damaged file: counters of other buckets would be wrong.
         if buckets.len() == group.counters.len() {
             group.counters = buckets;
         }
@@ -293,6 +295,7 @@ impl Switch {
         let mut meter = Meter::new(change.flags, &change.bands, now);
         meter.created = created;
         (meter.packets, meter.bytes) = counters;
+        // As with buckets.
         if bands.len() == meter.applied.len() {
             meter.applied = bands;
         }

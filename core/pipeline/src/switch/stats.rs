@@ -76,6 +76,7 @@ impl Switch {
                 max_meters: self.options.max_meters,
                 // Drop is 1, DSCP remark is 2.
                 band_types: 0b110,
+                // Kilobits, packets, bursts and counts: all flags that a meter may have.
                 capabilities: 0b1111,
                 max_bands: super::group_mod::MOST_BANDS,
                 max_color: 0,
@@ -169,6 +170,7 @@ impl Switch {
 
     fn table_stats(&self, version: Version) -> Vec<TableStats> {
         let v10 = version == Version::V10;
+        // Later versions tell name, wildcards and size with the features of tables.
         let one = |(table, number): (&crate::table::Table, u8)| TableStats {
             table: number,
             name: if v10 { Name::new(&features::name(number)) } else { Name::default() },
@@ -191,6 +193,7 @@ impl Switch {
         if !all && !self.ports.contains_key(&port) {
             return Err(Reason::BadRequestBadPort);
         }
+        // 1.0 has no field for the time.
         let one = |state: &super::PortState| {
             let duration = match version {
                 Version::V10 => Duration::default(),
@@ -236,6 +239,7 @@ impl Switch {
                 }
             }
         }
+        // A port without queues is no error where all are asked for.
         if all.is_empty() && queue != QUEUE_ALL {
             return Err(Reason::QueueOpFailedBadQueue);
         }
@@ -246,6 +250,7 @@ impl Switch {
         let Uses { groups, chained, .. } = &self.uses;
         GroupStats {
             group: number,
+            // By entries, and by other groups.
             references: groups.of(number).saturating_add(chained.of(number)),
             packets: group.packets,
             bytes: group.bytes,
@@ -313,6 +318,7 @@ pub(super) fn flow_stats(rule: &Rule, version: Version, now: Time) -> FlowStats 
         priority: rule.priority,
         idle_timeout: rule.idle_timeout,
         hard_timeout: rule.hard_timeout,
+        // 1.0 does not tell them.
         flags: if version == Version::V10 { Default::default() } else { rule.flags },
         cookie: rule.cookie,
         packets: rule.packets,

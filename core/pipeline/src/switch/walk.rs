@@ -277,6 +277,7 @@ impl Switch {
             match action {
                 Action::Output { port, max_len } => self.output(*port, *max_len, packet, walk),
                 Action::Enqueue { port, queue } => {
+                    // This queue is for one output; that of `SetQueue` stays until the next.
                     let before = packet.queue.replace(*queue);
                     self.output(*port, netloom_openflow::action::NO_BUFFER, packet, walk);
                     packet.queue = before;
@@ -321,6 +322,7 @@ impl Switch {
     fn invalid_ttl(&mut self, packet: &Packet, walk: &mut Walk<'_>) {
         walk.trace.only_this("its TTL is not valid");
         walk.drop(Drop::Ttl);
+        // No output says how much: as much as of packets without a match.
         let max_len = None;
         let notice = Notice { reason: PacketInReason::InvalidTtl, max_len, ..walk.notice };
         if self.packet_in(packet, notice, walk.now, walk.out) {
@@ -360,6 +362,7 @@ impl Switch {
         if chosen.is_empty() {
             walk.drop(Drop::Group);
         }
+        // Copies of the lists: `self` is borrowed while they run.
         let sets: Vec<_> = chosen
             .into_iter()
             .filter_map(|index| Some((index, group.buckets.get(index)?.actions.clone())))
