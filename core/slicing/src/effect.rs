@@ -76,6 +76,7 @@ impl Packets {
     /// Which of those that came in, `origin`, become these.
     pub(crate) fn before(&self, origin: &Cube, part: &Cube) -> Cube {
         let mut unchanged = part.clone();
+        // The part may have the port by which they would leave.
         for field in self.written.iter().chain([Field::InPort]) {
             unchanged.free(field);
         }
@@ -247,6 +248,7 @@ impl Packets {
             (6, [Field::TcpSrc, Field::TcpDst]),
             (17, [Field::UdpSrc, Field::UdpDst]),
             (132, [Field::SctpSrc, Field::SctpDst]),
+            // 1.0 has them in the fields of ports.
             (1, [Field::Icmpv4Type, Field::Icmpv4Code]),
         ];
         // 1.0 sets the port of the protocol that the packet has, which the cube may leave open: all that fit.
@@ -286,6 +288,7 @@ impl Packets {
                     self.open(*field);
                 }
             }
+            // It lies beside the packet, so every packet has it.
             Field::TunnelId => self.write(Field::TunnelId, oxm.value, true),
             field => self.set(field, oxm.value),
         }

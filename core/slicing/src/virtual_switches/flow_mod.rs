@@ -152,6 +152,7 @@ impl VirtualSwitches {
         let mut rule = adding.making.rule(sent);
         let same = self.rules.same_as(&rule);
         if let Err(refusal) = self.has_room(&rule, same) {
+            // The refusal tells what was said, which the rule had taken.
             adding.making.said = rule.said;
             return Err(refusal);
         }
@@ -192,6 +193,7 @@ impl VirtualSwitches {
         let most = self.slicing.slice(slice).and_then(|slice| slice.quota.bytes);
         let Some(most) = most else { return Ok(()) };
         let after = self.bytes(slice).saturating_sub(freed).saturating_add(taken);
+        // A slice that is above the quota may still come down.
         if after <= most || taken <= freed {
             return Ok(());
         }
@@ -290,6 +292,7 @@ impl VirtualSwitches {
 
     /// The one rule that a strict filter of one table is about, if it is one; none if the filter is wider.
     pub(super) fn exactly(&self, slice: SliceId, filter: &Filter) -> Option<Option<u64>> {
+        // Each table may have one of this match and priority.
         let priority =
             filter.strict.filter(|_| filter.table != netloom_openflow::flow::TABLE_ALL)?;
         let same = self.rules.same(slice, filter.table, priority, &filter.pattern);
@@ -308,7 +311,9 @@ impl VirtualSwitches {
             pattern: Pattern::of(&change.matching),
             strict: strict.then_some(change.priority),
             cookie: change.cookie,
+            // 1.0 keeps cookies, and chooses nothing by them.
             cookie_mask: if v10 { 0 } else { change.cookie_mask },
+            // Other commands ignore these two.
             out_port: if deletes { change.out_port } else { PortNumber::ANY },
             out_group: if deletes && !v10 { change.out_group } else { GROUP_ANY },
         }

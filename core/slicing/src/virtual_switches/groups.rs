@@ -92,6 +92,7 @@ impl VirtualSwitches {
         let Grouping { change, buckets, .. } = *grouping;
         let number = change.group;
         let known = self.of(sent.slice)?.groups.real(number);
+        // Counted over all slices, and never back: no slice gets a group that another one had.
         let real = known.unwrap_or(self.groups + 1);
         self.groups = self.groups.max(real);
         self.rules.notes.put(&Note::Group { slice: sent.slice, real, said: &change });
@@ -233,6 +234,7 @@ impl VirtualSwitches {
     }
 
     fn has_room_for_group(&self, slice: SliceId, number: u32, kept: &Kept<()>) -> Done {
+        // Its buckets were counted while they were made.
         self.has_group_room(slice, number, &[])?;
         let freed = self.of(slice)?.groups.get(number).map_or(0, |old| old.bytes);
         self.has_memory(slice, freed, kept.bytes, Reason::GroupModFailedOutOfBuckets)

@@ -103,6 +103,7 @@ impl VirtualSwitches {
     fn may_proceed(&self, slice: SliceId) -> bool {
         match self.jobs.get(&slice).and_then(VecDeque::front) {
             None => false,
+            // One answer in parts at a time, also where it holds up nothing else.
             Some((_, Job::Ask(_))) => !self.pending.awaits_parts(slice),
             Some(_) => !self.pending.holds(slice),
         }
@@ -120,6 +121,7 @@ impl VirtualSwitches {
         while self.may_proceed(slice) && work.is_left() {
             let next = self.jobs.get_mut(&slice).and_then(VecDeque::pop_front);
             let Some((sent, job)) = next else { break };
+            // Whatever the job: a long list of ones that do nothing takes its time, too.
             work.spend(1);
             let left = match self.step(&sent, job, work, out) {
                 Ok(left) => left,
@@ -132,6 +134,7 @@ impl VirtualSwitches {
                 self.push_first(sent, job);
             }
         }
+        // A slice is busy as long as it has a list.
         if self.jobs.get(&slice).is_some_and(VecDeque::is_empty) {
             self.jobs.remove(&slice);
         }
@@ -156,6 +159,7 @@ impl VirtualSwitches {
             Job::Delete(deleting) => self.delete(sent, deleting, work, out),
             Job::Uninstall { number, piece, forget } => {
                 let left = self.uninstall(sent, number, piece, work, out);
+                // The switch does not tell of an entry that it never had.
                 if left.is_none() && forget {
                     self.rules.remove(sent.slice, number);
                 }

@@ -167,6 +167,7 @@ impl Member {
             return;
         }
         let number = match port {
+            // Its number is the protocol's.
             PortNumber::LOCAL => port,
             _ => {
                 // Above all that were given: a number that a
@@ -203,6 +204,7 @@ impl Member {
         for (real, seen) in kept.map(|(real, seen)| (*real, *seen)).collect::<Vec<_>>() {
             self.pair(real, seen);
         }
+        // After those that have one: numbers are given above all that are known.
         new.into_keys().for_each(|real| self.number(real));
         let config = before.port_config.iter();
         let config = config.filter(|(real, _)| self.ports.contains_key(real));

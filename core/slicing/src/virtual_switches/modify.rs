@@ -49,6 +49,7 @@ impl VirtualSwitches {
             return Ok(Some(Job::Modify(modifying)));
         }
         let nothing = modifying.found.as_ref().is_some_and(Vec::is_empty);
+        // Rules leave the list of those found as they are proved: that it is empty says nothing yet.
         let fresh = modifying.made.is_empty() && !modifying.changing;
         if nothing && fresh && modifying.making.is_none() && self.version == Version::V10 {
             // 1.0 adds what it cannot modify.
@@ -81,6 +82,7 @@ impl VirtualSwitches {
                 return false;
             }
         }
+        // They are taken from the end.
         found.reverse();
         *next = u64::MAX;
         true
@@ -118,6 +120,7 @@ impl VirtualSwitches {
             work.spend(actions(&made.instructions));
             self.remade(sent.slice, number, made, |said| {
                 said.instructions.clone_from(&change.instructions);
+                // 1.3 leaves the cookie as it was (section 6.4).
                 if v10 {
                     said.cookie = change.cookie;
                 }
@@ -144,6 +147,7 @@ impl VirtualSwitches {
                 let Some(rule) = self.rules.get(sent.slice, number) else { continue };
                 let mut said = rule.said.clone();
                 said.instructions.clone_from(&modifying.change.instructions);
+                // Without entries: its match stays, and so do they.
                 let making = self.making(sent.slice, said, false).map_err(|wrong| wrong.0)?;
                 modifying.making = Some((number, making));
             }

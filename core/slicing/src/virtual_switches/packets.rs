@@ -53,6 +53,7 @@ impl VirtualSwitches {
                 };
                 self.give(now, slice, port, packet, out);
             }
+            // Made without the key, or changed on the way: which slice sent it is not known.
             Marked::Forged => {}
             Marked::No => self.route(now, port, packet, out),
         }
@@ -209,6 +210,7 @@ impl VirtualSwitches {
             }
         };
         if in_port.is_reserved() && in_port != PortNumber::LOCAL {
+            // It came in nowhere: so it must be the slice's wherever it leaves.
             cube.free(Field::InPort);
         }
         Ok(cube)

@@ -44,6 +44,7 @@ impl VirtualSwitches {
                 piece.alive = true;
                 rule.alive += 1;
             }
+            // The switch counts the new entry from zero: what the old one had counted is only here.
             self.rules.note(slice, number);
             self.install_piece(&sent, number, at, FlowCommand::Add, out);
             return;

@@ -125,6 +125,7 @@ struct Plan {
 }
 
 fn place(version: Version, table: u8, priority: u16, matching: &Match) -> Place {
+    // Changes name none in 1.0: in which table an entry lies is the switch's own affair.
     let table = if version == Version::V10 { 0 } else { table };
     (table, priority, Pattern::of(matching))
 }
@@ -182,6 +183,7 @@ impl VirtualSwitches {
         if memory.datapath != features.datapath_id {
             return Err(Error::Memory("it is of another switch"));
         }
+        // What controllers said is remembered in messages of that version.
         if memory.version != version {
             return Err(Error::Memory("the switch spoke another version of OpenFlow"));
         }
@@ -233,6 +235,8 @@ impl VirtualSwitches {
 
     /// What slices had beside rules; returns their groups, which are to be proved.
     fn recall(&mut self, memory: &mut Memory) -> VecDeque<(SliceId, u32)> {
+        // New ones are numbered behind all of before, because the switch may still have entries of those that are
+        // lost.
         let [rules, groups, meters] = memory.last;
         self.rules.last = rules;
         let number = |last: u64| u32::try_from(last).unwrap_or(u32::MAX);
@@ -244,10 +248,12 @@ impl VirtualSwitches {
             let (Some(before), Some(member)) = (before, self.member(id)) else { continue };
             member.recall(before);
             for (number, (real, said)) in std::mem::take(&mut before.groups) {
+                // What it takes counts when it is proved.
                 member.groups.put(number, Kept { real, said, buckets: 0, bytes: 0 });
                 all.push_back((id, number));
             }
             for (number, (real, said)) in std::mem::take(&mut before.meters) {
+                // A meter sends nothing: there is nothing to prove.
                 member.meters.put(number, groups::kept_meter(real, said));
             }
         }
@@ -261,6 +267,7 @@ impl VirtualSwitches {
                     Some(self.meters)
                 }
                 (Some(_), known) => known,
+                // Its meter at the switch is nobody's then, and is deleted as such.
                 (None, _) => None,
             };
             if let Some(member) = self.member(id) {
@@ -354,6 +361,7 @@ impl Resuming {
         let switches = &mut self.switches;
         if open.is_none() {
             let Some((slice, number)) = all.pop_front() else {
+                // Only now it is known which are not there.
                 switches.forget_users();
                 return Some(Stage::Rules(None));
             };
@@ -404,6 +412,7 @@ impl Resuming {
         };
         *open = None;
         let (_, before) = self.said.pop_front()?;
+        // Its quota may have become smaller.
         let fits = made.filter(|rule| {
             let replaced = switches.rules.same_as(rule);
             switches.has_room(rule, replaced).is_ok()

@@ -60,6 +60,7 @@ pub(super) fn matched(matching: &Match, member: &Member) -> Result<Cube, Refusal
                     let words = "the upper ten bits of the metadata tell slices apart";
                     return Err(refuse(Reason::BadMatchBadMask, words));
                 }
+                // A match without a mask means all 64 bits; in the switch those of the tag are not zero.
                 mask &= !u128::from(TAG);
             }
             _ => {}

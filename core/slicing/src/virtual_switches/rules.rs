@@ -56,6 +56,7 @@ pub(super) struct Rule {
 
 impl Rule {
     fn acts(&self, is: impl Fn(&Action) -> bool) -> bool {
+        // What was said, not what it became: filters are in the slice's numbers.
         self.said.instructions.iter().any(|instruction| match instruction {
             Instruction::ApplyActions(all) | Instruction::WriteActions(all) => all.iter().any(&is),
             _ => false,
@@ -129,6 +130,7 @@ impl Filter {
     fn fits(&self, rule: &Rule) -> bool {
         match self.strict {
             Some(priority) => rule.said.priority == priority && rule.pattern() == self.pattern,
+            // Mostly all rules are meant: then no match has to be read.
             None => self.pattern.mask.is_zero() || self.pattern.is_wider(&rule.pattern()),
         }
     }
@@ -217,6 +219,7 @@ pub(super) fn cookie(slice: SliceId, number: u64, piece: usize) -> u64 {
 
 /// Cookie and mask of the entries of a slice's rules with these numbers, all of a block: 2^bits of them from a multiple on.
 pub(super) fn cookies(slice: SliceId, from: u64, bits: u32) -> (u64, u64) {
+    // Of a block with all numbers the mask is the tag alone.
     let below = (1u64.checked_shl(bits + PIECE_BITS).unwrap_or(0)).wrapping_sub(1);
     (cookie(slice, from, 0), !below | TAG)
 }
@@ -340,6 +343,7 @@ impl Rules {
         if let Some(own) = self.own_mut(rule.slice) {
             own.uncount(number, hash, rule);
         }
+        // Also of one that is dying: to a later process, entries of it that are left are nobody's.
         self.notes.put(&Note::NoRule(number));
     }
 
@@ -348,6 +352,7 @@ impl Rules {
         let living = self.own_mut(slice).and_then(|own| own.all.get_mut(&number));
         let Some(rule) = living.filter(|rule| rule.dying.is_none()) else { return };
         rule.dying = Some(reason);
+        // Out of the list meanwhile, because it is uncounted in what has the list, too.
         let taken = self.own_mut(slice).and_then(|own| own.all.remove(&number));
         let Some(rule) = taken else { return };
         self.uncount(number, &rule);

@@ -56,6 +56,8 @@ impl Resuming {
         let Some((number, at, rule)) = rules.of_cookie(flow.cookie) else { return false };
         let slice = rule.slice;
         let Some(piece) = rule.pieces.get(at) else { return false };
+        // The cookie alone is not enough: which entries a rule needs depends on the slice's spaces, which may be
+        // others now.
         let here = place(version, rule.said.table, piece.priority, &piece.matching);
         if piece.alive || here != place(version, flow.table, flow.priority, &flow.matching) {
             return false;
@@ -140,6 +142,7 @@ impl Resuming {
         if rule.said.idle_timeout != 0 || rule.said.hard_timeout != 0 {
             rules.remove(slice, number);
             self.lost += 1;
+            // They were put there last.
             while self
                 .plan
                 .rules
