@@ -127,6 +127,7 @@ pub struct ProgramState {
     /// Its last exit status, as a shell shows it.
     pub exit_code: Option<i32>,
     /// The signal that ended it, if any.
+    // Inits of older versions do not tell it.
     #[serde(default)]
     pub signal: Option<i32>,
     /// It has ended and is not started again.
@@ -153,6 +154,7 @@ impl Protocol for Inits {
     type Answer = Answer;
     type Error = Fault;
 
+    // As inits of older versions do with what they do not know: callers must understand that in any case.
     fn refuse(_: String) -> Option<Answer> {
         None
     }
@@ -197,6 +199,7 @@ impl Connection {
         let fail = |e: io::Error| {
             Error::from(Failure::new(talk(&self.node), "write what it shall run", e))
         };
+        // In a file: programs and their environment may be longer than a message.
         let memory = rustix::fs::memfd_create("wanted", rustix::fs::MemfdFlags::CLOEXEC);
         let mut memory = std::fs::File::from(memory.map_err(|e| fail(e.into()))?);
         let bytes = serde_json::to_vec(wanted).map_err(|e| fail(e.into()))?;

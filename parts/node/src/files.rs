@@ -144,6 +144,7 @@ impl<S: Setup> Files<'_, S> {
     fn read(&self, path: &str) -> io::Result<String> {
         if let Some((at, upper)) = self.place_of(Path::new(path)) {
             let own = upper.join(Path::new(path).strip_prefix(at).unwrap_or(Path::new(path)));
+            // What was placed hides what the root has there.
             if own.is_file() {
                 return fs::read_to_string(own);
             }
@@ -190,6 +191,7 @@ fn resolve(lower: &Path, path: &Path) -> PathBuf {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return path.to_owned();
     };
+    // Up to what is there: directories that are missing will be made, and are not links.
     let mut existing = parent;
     while real_path(lower, existing).is_none() {
         match existing.parent() {

@@ -188,6 +188,7 @@ impl Init {
                 if let Err(words) = self.programs.go_on() {
                     self.fail(&words);
                 } else if let Some(waiting) = &mut self.waiting {
+                    // The end of a program may be what it waits for, or what makes it never come.
                     waiting.next = now;
                 } else {
                     let execs = self.programs.exec_on();
@@ -243,6 +244,7 @@ impl Init {
     }
 
     fn tell_result_to(&mut self, caller: u64) {
+        // Those that have gone leave the list here, where it would grow.
         self.starters.retain(|known| *known != caller && self.desk.has(*known));
         self.starters.push(caller);
     }
@@ -313,6 +315,7 @@ impl Init {
                 checking.end();
             }
         }
+        // What failed may be what is replaced.
         self.failed = None;
         self.programs.change(run, env, log);
         if let Err(words) = self.programs.go_on() {
@@ -442,6 +445,7 @@ impl Init {
 fn asked_change(fds: Vec<OwnedFd>) -> Option<(Wanted, [File; 2])> {
     let [wanted, a, b] = <[OwnedFd; 3]>::try_from(fds).ok()?.map(File::from);
     let (mut wanted, mut bytes) = (wanted, Vec::new());
+    // The caller's place in the file came along with it: at the end.
     wanted.rewind().ok()?;
     wanted.read_to_end(&mut bytes).ok()?;
     Some((serde_json::from_slice(&bytes).ok()?, [a, b]))

@@ -38,6 +38,7 @@ pub fn write(path: &Path, time: u64, nodes: &[(usize, Averages)]) -> io::Result<
         }
         file.write_all_at(&slot, place(*index))?;
     }
+    // Last: what is of a time is there before it.
     file.write_all_at(&time.to_le_bytes(), 0)
 }
 

@@ -161,6 +161,7 @@ impl Programs {
             let Some(pid) = slot.pid else { continue };
             // A program that has ended needs no signal.
             let _ = rustix::process::kill_process_group(pid, signal_of(slot.program.stop_signal));
+            // Behind all that are wanted, until it has ended.
             self.slots.push(slot);
         }
         self.kill_at = Some(Instant::now() + GRACE);

@@ -65,6 +65,7 @@ impl Screen {
         match rustix::io::write(&self.inner, &self.typed) {
             Ok(n) => drop(self.typed.drain(..n)),
             Err(Errno::AGAIN | Errno::INTR) => {}
+            // The program's terminal is gone: nobody will read this.
             Err(_) => self.typed.clear(),
         }
     }

@@ -102,6 +102,7 @@ fn is_same(dir: &OwnedFd, found: Result<Stat, Errno>) -> bool {
 /// Removes holders that killed copies of this user have left in a directory of the caller.
 pub(super) fn sweep(dir: BorrowedFd<'_>) {
     let own = rustix::process::geteuid().as_raw();
+    // Where others may write without the sticky bit, they may also rename: a name says nothing of who gave it.
     let is_ours = |stat: &Stat| {
         let open = stat.st_mode & OTHERS_WRITE != 0 && stat.st_mode & STICKY == 0;
         (stat.st_uid == own || stat.st_uid == 0) && !open

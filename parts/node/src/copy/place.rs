@@ -66,6 +66,7 @@ impl<'a> Given<'a> {
                 let shown = name.map_or_else(|| self.shown.clone(), |n| below(&self.shown, n));
                 Ok(Target { dir, name: name.map(OsStr::to_owned), shown })
             }
+            // A path that ends as a directory's must not become a file.
             Err(e) if self.must_be_directory() || !is_missing(&e) => {
                 Err(fail(&self.shown, "open directory")(e))
             }

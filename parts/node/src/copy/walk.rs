@@ -25,6 +25,7 @@ use crate::{Error, Result};
 
 /// Copies the file or tree at `from`.
 pub(super) fn copy(from: &Given<'_>, to: &Given<'_>, bounds: Bounds<'_>) -> Result<Summary> {
+    // Looked at before it is opened: that would wait at a pipe, and a device may act on it.
     let found = from.open(OFlags::PATH).map_err(fail(&from.shown, "open"))?;
     let kind = kind_of(&fstat(&found).map_err(fail(&from.shown, "open"))?);
     let mut walk = Walk {
@@ -170,6 +171,7 @@ impl Walk<'_> {
         spot: &Landing<'_>,
     ) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        // Nobody else reads it before it is whole; its own mode comes last.
         let mode = Mode::RUSR | Mode::WUSR;
         let named = flags | OFlags::CREATE | OFlags::EXCL;
         if spot.depth.staged {

@@ -151,6 +151,7 @@ impl<'a> Rounds<'a> {
     fn settle(&mut self) {
         let now = self.now();
         let settle = self.settle;
+        // Requests are queued in the order in which they were sent, so the first is the oldest.
         while let Some(sent) = pop_if(&mut self.settling, |s| s.at + settle <= now) {
             let state = self.state(sent.source, sent.target);
             if *state == State::InFlight {
@@ -188,6 +189,7 @@ impl<'a> Rounds<'a> {
         loop {
             let again = |s: &Sent| s.attempt < ATTEMPTS && s.at + interval <= now;
             let sent = pop_if(&mut self.waiting, again)?;
+            // It may have been answered since.
             if *self.state(sent.source, sent.target) == State::Settled {
                 return Some((sent.source, sent.target, sent.attempt + 1));
             }
@@ -277,6 +279,7 @@ impl<'a> Rounds<'a> {
         let (row, column) = (self.ends[index].row, target.row);
         let state = self.state(probe.source, probe.target);
         let before = *state;
+        // Nothing was asked, or the answer came twice.
         if matches!(before, State::Fresh | State::Answered) {
             return;
         }
@@ -285,6 +288,7 @@ impl<'a> Rounds<'a> {
         if before == State::InFlight {
             self.in_flight -= 1;
         }
+        // A late answer counts in the table, as long as the run lasts; the pair was taken off before.
         if before != State::GivenUp {
             self.open -= 1;
         }
