@@ -44,6 +44,7 @@ impl FromStr for Vid {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Vid> {
+        // `parse` alone would take a sign.
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let number = if digits { text.parse().ok() } else { None };
         number
