@@ -88,6 +88,7 @@ impl Client {
         message: Message<'static>,
         with: Vec<Rc<OwnedFd>>,
     ) -> Result<(), Gone> {
+        // Not past what is queued: messages stay in their order.
         if !self.has_unread() && self.send(&message, &with)? {
             return Ok(());
         }

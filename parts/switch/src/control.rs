@@ -44,6 +44,7 @@ impl Connection {
     /// [`Error::Failed`]: the system refuses.
     pub fn open(path: &Path) -> Result<Option<Connection>> {
         let shared = Failure::of(SWITCH, "connect");
+        // The socket of a process that was killed is still there, and refuses.
         let gone = [Errno::NOENT, Errno::CONNREFUSED].map(|e| Some(e.raw_os_error()));
         let channel = match Channel::connect(path, PATIENCE) {
             Ok(channel) => channel,

@@ -94,6 +94,7 @@ impl Server {
         self.change(|rules| {
             let mut of = rules.ports.remove(&number).unwrap_or_default();
             edit(&mut of);
+            // A port without rules leaves the list: it is shown only while it is in use.
             if of != PortRules::NONE {
                 rules.ports.insert(number, of);
             }
@@ -109,6 +110,7 @@ impl Server {
             self.state.rules = before;
             return Err(e);
         }
+        // What may have been lost is written with it.
         self.dirty = false;
         self.hub.set_rules(&self.state.rules)?;
         self.close_forbidden();
@@ -139,6 +141,7 @@ impl Server {
         let short = u8::try_from(number).unwrap_or(0);
         match self.hub.port(short).map(|port| port.client) {
             Some(id) => self.dismiss(id),
+            // It is awaited: it has no connection to end.
             None if self.state.ports.iter().any(|known| known.number == short) => {
                 self.leave(short);
             }

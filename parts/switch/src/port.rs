@@ -70,6 +70,7 @@ impl Port {
         if self.shares.admit(sender, slot) {
             return Some(true);
         }
+        // How far the port has read is looked at only now: mostly there is room by what is known.
         self.shares.took(self.downlink.taken()?);
         Some(self.shares.admit(sender, slot))
     }

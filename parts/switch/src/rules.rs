@@ -178,6 +178,7 @@ impl Mirror {
 
 /// All rules of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+// A rule that is not known must be refused: the switch would not keep it.
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// By port number.
@@ -197,6 +198,7 @@ impl Rules {
         let mut names = BTreeSet::new();
         for (number, port) in &self.ports {
             check_number(*number)?;
+            // Made only to see whether it can be enforced.
             port.bridge().map_err(|e| about(format!("port {number}"), e))?;
             let Some(name) = &port.name else { continue };
             check_name(name).map_err(|e| about(format!("port {number}"), e))?;

@@ -28,6 +28,7 @@ impl Handed {
     /// From now on the thread serves this client.
     pub(super) fn hand(&self, client: Client) {
         if self.to.send(client).is_ok() {
+            // Refused only while it rings already.
             let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
         }
     }
@@ -157,6 +158,7 @@ impl Carrier {
     }
 
     fn take_clients(&mut self) {
+        // Before the clients are taken: one that comes later rings again.
         let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
         while let Ok(client) = self.from.try_recv() {
             let number = self.next;

@@ -36,6 +36,7 @@ struct Consoles {
 
 impl Consoles {
     fn run(&mut self) {
+        // What it reads comes from outside, and nothing of it needs a capability.
         if caps::drop_all().is_err() {
             return;
         }
@@ -88,6 +89,7 @@ impl Consoles {
             Ok((length, _)) => bytes.get(..length).unwrap_or_default(),
             Err(e) => return matches!(e, Errno::AGAIN | Errno::INTR),
         };
+        // Behind the last line there would be an empty one, with a prompt of its own.
         let read = read.strip_suffix(b"\n").unwrap_or(read);
         read.split(|byte| *byte == b'\n').all(|line| {
             let said = match console::read(line) {

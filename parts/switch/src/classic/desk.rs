@@ -195,6 +195,7 @@ impl Desk {
             number: port.number,
             untagged: vlans::untagged(port.rules.vlan.as_ref(), separated),
             active: is_active(port),
+            // A number that is reserved for a name is given to nobody else.
             allocatable: port.rules.name.is_none(),
             user: user.map(|uid| people::name(USERS, uid)),
             owner: port.rules.uid.map(|uid| people::name(USERS, uid)),
@@ -218,6 +219,7 @@ impl Desk {
             let some = tagged.len() < usize::from(Vid::MAX) - 1;
             all.extend(tagged.iter().filter(|_| some).map(Vid::number));
         }
+        // It stands for a port without untagged frames.
         all.remove(&NO_VLAN);
         all
     }

@@ -41,6 +41,7 @@ fn native(rule: Option<&Vlan>) -> Option<Vid> {
 
 fn rule(native: Option<Vid>, tagged: VidSet) -> Option<Vlan> {
     match native {
+        // The same without a rule: such a port is of this VLAN as soon as another has one.
         Some(DEFAULT) if tagged.is_empty() => None,
         Some(vid) if tagged.is_empty() => Some(Vlan::Access(vid)),
         native => Some(Vlan::Trunk { native, allowed: tagged }),
