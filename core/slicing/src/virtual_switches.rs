@@ -338,6 +338,7 @@ impl VirtualSwitches {
             Kind::Rule(number) => self.rule_failed(sent.slice, number, now),
             Kind::Group(number) => self.group_failed(sent.slice, number),
             Kind::Meter(number) => self.meter_failed(sent.slice, number),
+            // No controller asked for it.
             Kind::Own => false,
             // A switch without groups or meters refuses to delete them: there are none.
             Kind::Attempt => return,

@@ -264,6 +264,7 @@ impl<'a> Change<'a> {
     /// Removes the link from its bridge.
     #[must_use]
     pub fn release(self) -> Self {
+        // The kernel takes 0 for none.
         Self { master: Some(0), operation: "release from bridge", ..self }
     }
 

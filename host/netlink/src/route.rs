@@ -156,6 +156,7 @@ fn path(
     link: Option<u32>,
     metric: Option<u32>,
 ) {
+    // Without a destination it is a default route.
     if to.prefix_len() > 0 {
         ip(encoder, RTA_DST, to.network());
     }

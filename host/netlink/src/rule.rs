@@ -139,6 +139,7 @@ fn read(message: &Message<'_>) -> Option<RuleInfo> {
             FRA_FWMARK => select(format_args!("fwmark {number:#x}")),
             FRA_FWMASK => {}
             FRA_PRIORITY => priority = number,
+            // The header has one byte for it: greater ones are only here.
             FRA_TABLE => table = number,
             FRA_PROTOCOL => origin = u8_at(value, 0).unwrap_or(0),
             // The kernel always tells it.

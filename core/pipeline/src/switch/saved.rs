@@ -292,6 +292,7 @@ impl Switch {
     /// Puts a meter back, with full bands.
     pub fn restore_meter(&mut self, saved: SavedMeter, now: Time) {
         let SavedMeter { change, created, counters, bands } = saved;
+        // Its bands fill from now on, however old it is.
         let mut meter = Meter::new(change.flags, &change.bands, now);
         meter.created = created;
         (meter.packets, meter.bytes) = counters;

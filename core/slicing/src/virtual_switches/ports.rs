@@ -122,6 +122,7 @@ impl VirtualSwitches {
         let port = status.port;
         let known = self.ports.contains_key(&port.number);
         match status.reason {
+            // Slices keep their numbers for it, should it come back.
             PortReason::Delete => drop(self.ports.remove(&port.number)),
             _ => drop(self.ports.insert(port.number, port)),
         }

@@ -106,6 +106,7 @@ impl VirtualSwitches {
         };
         Features {
             datapath_id: self.datapath_id(slice).unwrap_or(0),
+            // Fragments pass as they are: `set_config` takes nothing else.
             capabilities: self.features.capabilities.without(Capabilities::IP_REASM),
             auxiliary: 0,
             ports,
@@ -139,6 +140,7 @@ impl VirtualSwitches {
         if asked.role != Role::NoChange {
             member.role = asked.role;
         }
+        // All ones: no generation was said yet (section 7.3.9).
         let reply =
             RoleMessage { role: member.role, generation: member.generation.unwrap_or(u64::MAX) };
         self.tell(sent.slice, sent.xid, Message::RoleReply(reply), out);
