@@ -97,7 +97,7 @@ fn by_tag(mode: &VlanMode, frame: &[u8]) -> std::result::Result<Class, Drop> {
         (VlanMode::Trunk { native, allowed }, Tag::Vlan(tci)) => {
             Vid::new(tci & VID).filter(|vid| *native == Some(*vid) || allowed.contains(*vid))
         }
-        // A tag of the port's own VLAN is no exception: such a port admits only frames without one.
+        // A tag of the port's own VLAN makes no difference: such a port admits only frames without one.
         (VlanMode::Any | VlanMode::Access(_), Tag::Vlan(_)) => None,
     };
     let vid = vid.ok_or(Drop::Vlan)?;

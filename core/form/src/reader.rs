@@ -13,7 +13,7 @@ use serde::de::{
     Unexpected, VariantAccess, Visitor,
 };
 
-/// Reads a value from a whole text: an array is no struct, and a key is known and there once.
+/// Reads a value from a whole text: an array is not taken for a struct, and a key is known and there once.
 ///
 /// # Errors
 /// In words, with the path of the value that is wrong.

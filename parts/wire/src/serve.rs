@@ -163,7 +163,7 @@ impl Server {
             }
             Request::List { wire } => return self.list(wire).map(Some),
             Request::Fates { wire, direction, keep } => {
-                // Whoever asks, the memory is that of the wires of all.
+                // The process serves all wires: none of them may take its memory.
                 let keep = keep.min(MOST_RECORDS);
                 self.with(wire, direction, move |c| c.kept().keep(keep))?;
             }

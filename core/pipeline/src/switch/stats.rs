@@ -239,7 +239,7 @@ impl Switch {
                 }
             }
         }
-        // A port without queues is no error where all are asked for.
+        // Where all are asked for, a port may have none.
         if all.is_empty() && queue != QUEUE_ALL {
             return Err(Reason::QueueOpFailedBadQueue);
         }

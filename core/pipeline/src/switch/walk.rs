@@ -362,7 +362,6 @@ impl Switch {
         if chosen.is_empty() {
             walk.drop(Drop::Group);
         }
-        // Copies of the lists: `self` is borrowed while they run.
         let sets: Vec<_> = chosen
             .into_iter()
             .filter_map(|index| Some((index, group.buckets.get(index)?.actions.clone())))

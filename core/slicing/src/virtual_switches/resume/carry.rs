@@ -69,7 +69,6 @@ impl Resuming {
                 };
                 let sent = VirtualSwitches::own(slice, now);
                 switches.install_piece(&sent, number, piece, command, out);
-                // As any new entry: there, unless the switch says that it is not.
                 self.is_there((slice, number, piece));
                 return None;
             }
