@@ -89,7 +89,7 @@ fn hint(plan: &Plan, asked: &str) -> String {
 }
 
 /// Finds a link's position in the plan. It is given by its name; by one of its ends, `NODE:IFACE` or
-/// `host:IFACE`, which is then the end meant; or by both ends, `A--B`, `A,B` or `A B`, in any order, where a
+/// `host:IFACE`, which is then the end meant; or by both ends, `A-B`, `A--B`, `A,B` or `A B`, in any order, where a
 /// node stands for each of its interfaces.
 ///
 /// # Errors
@@ -148,9 +148,15 @@ fn between(plan: &Plan, words: &str) -> Vec<LinkSlot> {
     if let Some((a, b)) = words.split_once([',', ' ']) {
         return all(a, b);
     }
-    // A name may itself contain two hyphens.
-    let cuts = words.match_indices("--").map(|(at, _)| (&words[..at], &words[at + 2..]));
-    cuts.flat_map(|(a, b)| all(a, b)).collect()
+    // A name may itself contain hyphens.
+    let cut_by = |mark: &str| -> Vec<LinkSlot> {
+        let cuts =
+            words.match_indices(mark).map(|(at, _)| (&words[..at], &words[at + mark.len()..]));
+        cuts.flat_map(|(a, b)| all(a, b)).collect()
+    };
+    let found = cut_by("--");
+    // As lab files write a link in one word.
+    if found.is_empty() { cut_by("-") } else { found }
 }
 
 fn no_link(plan: &Plan, asked: &str, name: &str) -> LookupError {
@@ -181,12 +187,29 @@ mod tests {
             ("link:link:eth1", (1, Some(0))),
             ("link:eth0,b", (0, None)),
             ("link:eth1 s", (1, None)),
+            ("b-link", (0, None)),
+            ("link:eth0-b", (0, None)),
         ] {
             let (slot, end) = found;
             assert_eq!(find_link(&plan, asked), Ok((LinkSlot::new(slot), end)), "{asked}");
         }
-        for asked in ["s", "link", "internet", "lan", ""] {
+        for asked in ["s", "link", "internet", "lan", "", "-", "b-", "link-c"] {
             assert!(find_link(&plan, asked).is_err(), "{asked}");
         }
+    }
+
+    #[test]
+    fn a_link_in_one_word_is_cut_at_the_hyphen_that_leaves_two_ends() {
+        let of = |links: &str| {
+            let nodes = "{a: {}, a-b: {}, b-c: {}, c: {}}";
+            let text = format!("name: t\nnodes: {nodes}\nlinks: {links}\n");
+            crate::plan::plan(&crate::parse("t.yaml", text.as_bytes(), "t").unwrap()).unwrap()
+        };
+        let plan = of("[[a, b-c], [a-b, a]]");
+        assert_eq!(find_link(&plan, "a-b-c"), Ok((LinkSlot::new(0), None)));
+        assert_eq!(find_link(&plan, "a-a-b"), Ok((LinkSlot::new(1), None)));
+        let plan = of("[[a, b-c], [a-b, c]]");
+        let told = find_link(&plan, "a-b-c").unwrap_err().to_string();
+        assert!(told.contains("which of"), "{told}");
     }
 }

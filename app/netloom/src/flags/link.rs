@@ -26,7 +26,7 @@ pub(crate) enum Link {
 // A link.
 #[derive(Debug, Args)]
 pub(crate) struct LinkName {
-    /// The link: its name, an end of it (NODE:IFACE), or both ends: A B, A,B or A--B.
+    /// The link: its name, an end of it (NODE:IFACE), or both ends: A B, A,B or A-B.
     #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
     link: Vec<String>,
 }
@@ -128,7 +128,7 @@ impl LinkCreate {
 // `link set`. Values are as in the lab file; `none` removes one.
 #[derive(Debug, Args)]
 pub(crate) struct LinkSet {
-    /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
+    /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A-B.
     #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
     link: Vec<String>,
     #[command(flatten)]
@@ -179,7 +179,7 @@ pub(crate) enum End {
 // `link fates`.
 #[derive(Debug, Args)]
 pub(crate) struct LinkFates {
-    /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A--B.
+    /// The link: its name, the end that sends (NODE:IFACE), or both ends: A B, A,B or A-B.
     #[arg(value_name = "LINK", required = true, num_args = 1..=2)]
     link: Vec<String>,
     /// Packets of each direction that are remembered until they are shown.
