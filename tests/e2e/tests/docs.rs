@@ -44,6 +44,13 @@ fn the_readme_runs() {
 }
 
 #[test]
+fn the_tour_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/tour.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_labs_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/labs.md", 10);
