@@ -4,7 +4,7 @@
 //! in one folder with `examples/` in it and one runtime directory, which is written as
 //! `/run/netloom`. Lines after `$ ` are commands, the rest is what they print, on both streams. A
 //! command must end with exit code 0 unless `$ echo $?` comes next. `…` stands for anything; numbers
-//! that are whole words, and their units, may differ; addresses may not, nor a number that is all that a
+//! that are whole words or follow `time=`, and their units, may differ; addresses may not, nor a number that is all that a
 //! line has, nor how many packets a ping has sent and received, nor how many pairs answer: they are what the
 //! example is about. A fence marked `yaml` is a whole lab file and valid; with `title=NAME` it is written into the
 //! folder instead.
@@ -400,7 +400,11 @@ fn words(line: &str) -> Vec<String> {
     let plain = line.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ';']));
     plain
         .filter(|word| !matches!(*word, "" | "s" | "ms" | "B" | "KiB" | "MiB" | "GiB"))
-        .map(|word| if number(word) || word == "-" { "#".to_owned() } else { word.to_owned() })
+        .map(|word| match word.strip_prefix("time=") {
+            Some(time) if number(time) => "time=#".to_owned(),
+            _ if number(word) || word == "-" => "#".to_owned(),
+            _ => word.to_owned(),
+        })
         .collect()
 }
 
