@@ -62,9 +62,10 @@ fn down_needs_no_state() {
     spoiled(&machine, cut, &cannot);
     spoiled(&machine, of_another_version, &cannot);
     // What a newer version says may mean something else, of the lab and of anything in it.
-    for (place, told) in
-        [("{", "unknown field `newer`"), ("\"nodes\":[{", "plan.nodes[0].newer: unknown field")]
-    {
+    for (place, told) in [
+        ("{", "newer: unknown field `newer`"),
+        ("\"nodes\":[{", "plan.nodes[0].newer: unknown field"),
+    ] {
         let newer = |folder: &Path| {
             let text = fs::read_to_string(state(folder)).expect("the state");
             let with = text.replacen(place, &format!("{place}\"newer\":1,"), 1);
