@@ -74,6 +74,7 @@ impl Application {
     }
 
     const fn tables() -> u8 {
+        // OpenFlow numbers tables up to OFPTT_MAX, 0xfe; 0xff stands for all.
         254
     }
 

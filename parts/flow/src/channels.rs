@@ -52,6 +52,7 @@ impl Server {
         let channel = Channel::new(link, peer, now);
         self.watcher.add(&channel, Key::Channel(id), true, false)?;
         self.channels.insert(id, channel);
+        // Greetings are queued already, and may change what epoll is asked for.
         self.tally.connections += 1;
         self.unsent.insert(id);
         // Its silence has a deadline of its own, which the next look finds.
@@ -85,11 +86,13 @@ impl Server {
 
     /// A connection that somebody else made.
     fn admit(&mut self, new: Arrival<()>, now: Time) -> Result<()> {
+        // Before the new one is counted, so that the limit holds at any moment.
         self.make_room()?;
         let Arrival { socket, peer, tls, .. } = new;
         match self.link_from(socket, tls) {
             Ok(link) => self.open_channel(link, peer, Whose::Service, now).map(drop),
             Err(e) => {
+                // A handshake that cannot begin is that peer's trouble; the switch serves on.
                 self.trouble = Some(describe(&e));
                 Ok(())
             }
@@ -100,6 +103,7 @@ impl Server {
     pub(crate) fn link_to(&self, target: &Target, socket: OwnedFd) -> Result<Link> {
         match target {
             Target::Tls(to) => {
+                // Controllers are configured by address: certificates are checked for that.
                 let secure = self.tls()?.connect(socket, to.ip())?;
                 Ok(Link::Tls(Box::new(secure)))
             }
@@ -122,6 +126,7 @@ impl Server {
     }
 
     fn make_room(&mut self) -> Result<()> {
+        // Configured controllers never make room for others.
         let services = || self.channels.iter().filter(|(id, _)| !self.controllers.has(**id));
         if services().count() < MOST_SERVICES {
             return Ok(());
@@ -136,6 +141,7 @@ impl Server {
     pub(crate) fn serve_channel(&mut self, id: u64) -> Result<()> {
         let now = clock();
         for _ in 0..MESSAGES {
+            // Answers stay in order: no next message before this one is done.
             if self.engine.switch.is_busy(ConnectionId(id)) {
                 if !self.goes_on(id) {
                     // Until the other end takes more.
@@ -148,6 +154,7 @@ impl Server {
             } else if !self.serve_message(id, now)? {
                 return Ok(());
             }
+            // Looked at after the work, so that each turn makes some progress.
             if clock() > now + SHARE {
                 return Ok(());
             }
@@ -174,6 +181,7 @@ impl Server {
     /// Those whose messages are not done and may go on. All that are gone have one turn: the oldest.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = u64> {
         let all = || self.engine.switch.unfinished().map(|ConnectionId(id)| id);
+        // What a closed connection asked for is carried out still, but gets one turn in all.
         let gone = all().find(|id| !self.channels.contains_key(id));
         let here = all().filter(|id| self.channels.contains_key(id) && self.goes_on(*id));
         here.chain(gone)
@@ -186,6 +194,8 @@ impl Server {
             Ok(Some(message)) => {
                 let first = channel.received == 1;
                 if first {
+                    // A first message proves that a controller is there: attempts are counted from
+                    // zero.
                     self.controllers.peers.heard(id);
                 }
                 if message.get(1).is_some_and(|kind| ANSWERS.contains(kind)) {
@@ -194,6 +204,7 @@ impl Server {
                 self.engine.message(ConnectionId(id), &message, now)?;
                 self.post();
                 if first {
+                    // Only after the first message the version is known.
                     self.add_auxiliary(id, now);
                 }
                 Ok(true)
@@ -211,6 +222,7 @@ impl Server {
     pub(crate) fn post(&mut self) {
         let now = clock();
         let Engine { out, switch, .. } = &mut self.engine;
+        // Answers may be for a connection that has closed meanwhile.
         for (ConnectionId(id), message) in out.messages.drain(..) {
             let Some(channel) = self.channels.get_mut(&id) else { continue };
             if channel.post(message, now) {
@@ -232,21 +244,25 @@ impl Server {
                 self.unsent.insert(id);
             }
         }
+        // Port changes are messages to controllers; the plane needs none of them.
         self.engine.out.ports.clear();
     }
 
     /// Writes what the connections take.
     pub(crate) fn flush_channels(&mut self, now: Time) -> Result<()> {
+        // Closing one may put others back: the loop has a set of its own.
         for id in std::mem::take(&mut self.unsent) {
             let Some(channel) = self.channels.get_mut(&id) else { continue };
             let flushed = channel.flush(now);
             note_room(id, channel, &mut self.engine.switch);
             match flushed {
                 Ok(()) if channel.closing && channel.is_flushed() => {
+                    // The error that says so must leave first (HELLO_FAILED).
                     self.close_channel(id, "no version of OpenFlow is spoken by both")?;
                 }
                 Ok(()) => {
                     if channel.more && !channel.is_paused() {
+                        // A whole message may wait in the buffer, of which epoll tells nothing.
                         self.ready.insert(id);
                     }
                     self.watch_channel(id);
@@ -264,6 +280,8 @@ impl Server {
                 server.channels.iter().map(|(id, channel)| (*id, channel.queued())).collect()
             })?;
         }
+        // Counting costs a walk through all orders; few connections stay below the limit by
+        // themselves.
         if self.channels.len() <= FEW {
             return Ok(());
         }
@@ -280,6 +298,7 @@ impl Server {
         if said + orders <= MOST_HELD {
             return Ok(());
         }
+        // Spare room of buffers counts, too: without it nobody may have to be closed.
         self.channels.values_mut().for_each(Channel::rest);
         self.bound(MOST_HELD, "all connections together say too much at once", held)
     }
@@ -304,6 +323,7 @@ impl Server {
                 .map(|(_, taken)| taken)
                 .sum();
             if 2 * of_controllers < sum {
+                // Strangers, not controllers, pay for what strangers take.
                 all.retain(|id, _| !self.controllers.has(*id));
             }
             let Some((id, _)) = all.into_iter().max_by_key(|(_, taken)| *taken) else {
@@ -317,6 +337,7 @@ impl Server {
     fn watch_channel(&mut self, id: u64) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let wants = channel.wants();
+        // One system call fewer for each message.
         if wants != channel.watched {
             channel.watched = wants;
             self.watcher.change(&*channel, Key::Channel(id), wants.0, wants.1);
@@ -332,11 +353,14 @@ impl Server {
     /// Forgets a connection.
     pub(crate) fn close_channel(&mut self, id: u64, reason: &str) -> Result<()> {
         let Some(channel) = self.channels.remove(&id) else { return Ok(()) };
+        // Before its descriptor closes: numbers of descriptors are reused.
         self.watcher.drop(&channel);
         self.ready.remove(&id);
         self.unsent.remove(&id);
+        // After the map: what the tables say to it now is dropped.
         self.engine.note(|switch, out| switch.disconnect(ConnectionId(id), out))?;
         self.controllers.peers.lost(id, reason, clock());
+        // Auxiliary connections end with the main one, as OpenFlow 1.3 asks.
         self.end_auxiliary(id)?;
         self.post();
         Ok(())
@@ -347,6 +371,7 @@ impl Server {
         if now < self.look {
             return Ok(());
         }
+        // The lab is gone, and nobody will ask this process to stop.
         if self.folder.is_gone() {
             self.stop = true;
         }
@@ -373,6 +398,7 @@ impl Server {
             next = next.min(at);
         }
         self.look = next;
+        // After the loop, which borrows the connections.
         for (id, reason) in wrong {
             self.drop_channel(id, reason)?;
         }

@@ -33,8 +33,10 @@ impl Server {
             let count = controllers.len();
             return Err(Error::refused(format!("{count} controllers; at most {MOST}")));
         }
+        // Read before anything changes: a bad file leaves the switch as it was.
         let configs = tls.as_ref().map(Configs::read).transpose()?;
         let changed = self.controllers.tls != tls;
+        // New files make another identity: TLS connections must be made with it.
         let gone = |known: &Known| {
             let secure = matches!(known.controller.target, Target::Tls(_) | Target::ListenTls(_));
             !controllers.contains(&known.controller) || secure && changed
@@ -61,6 +63,7 @@ impl Server {
         let mode = match fail {
             Fail::Secure => FailMode::Secure,
             Fail::Standalone if self.controllers.has_active() => FailMode::Standalone,
+            // It only listens: entries that clients add count beside learning.
             Fail::Standalone => FailMode::Learning,
         };
         self.engine.note(|switch, _| switch.set_fail_mode(mode))
@@ -87,6 +90,7 @@ impl Server {
         let ids = self.controllers.peers.set_namespace(name, space);
         let peers = &self.controllers.peers;
         let users = ids.iter().filter_map(|id| peers.get(*id));
+        // Auxiliary ones come again with their main connection.
         let mains = users.filter(|known| known.whose == Whose::Main);
         let mains: Vec<Controller> = mains.map(|known| known.controller.clone()).collect();
         for id in ids {
@@ -123,6 +127,7 @@ impl Server {
 
     /// Takes over a connection that has been made.
     fn arrive(&mut self, id: u64, socket: OwnedFd, now: Time) -> Result<State> {
+        // It was removed while its connection was being made.
         let Some(known) = self.controllers.peers.get(id) else { return Ok(State::Waiting) };
         let (target, whose) = (known.controller.target.clone(), known.whose);
         let link = self.link_to(&target, socket)?;
@@ -132,6 +137,7 @@ impl Server {
     /// A connection has begun: if it is a controller's main one, those that there are to be beside it are made.
     pub(crate) fn add_auxiliary(&mut self, main: u64, now: Time) {
         let version = self.engine.switch.version(ConnectionId(main));
+        // Version 1.0 knows no auxiliary connections.
         if self.application.auxiliary == 0 || version != Some(Version::V13) {
             return;
         }

@@ -116,6 +116,7 @@ impl Engine {
         let inherited = self.plane.inherited()?;
         // A trial on a twin changes at most its counters: the rest is not kept.
         let mut twin = (!inherited.is_empty()).then(|| self.switch.twin());
+        // All or nothing: with one in doubt the plane is emptied.
         let mut adopted = vec![];
         for entry in inherited {
             let frame = example(&entry.key.fields());
@@ -123,6 +124,7 @@ impl Engine {
             let tried = twin.as_mut().map(|twin| twin.frame(entry.port, &frame, now, &mut out));
             let trace = tried.unwrap_or_default();
             let slot = usize::try_from(entry.slot).unwrap_or(usize::MAX);
+            // An entry that the tables would decide otherwise today must not forward on.
             let agrees = trace.key.masked(&entry.consulted) == entry.key
                 && trace.consulted == entry.consulted
                 && trace.uncacheable.is_none();
@@ -161,6 +163,7 @@ impl Engine {
 
     fn credit(&mut self) {
         for credit in &self.credits {
+            // An older generation's: its packets were credited when it was given up.
             let Some(kept) = self.kept.get(credit.slot) else { continue };
             let Credit { packets, bytes, used, .. } = *credit;
             self.switch.credit(&kept.trace, kept.port, packets, bytes, used);
@@ -191,6 +194,7 @@ impl Engine {
         self.credit();
         for slot in slots {
             let Some(Kept { trace, port }) = self.kept.remove(*slot) else { continue };
+            // Found by what the plane looks up: the masked key.
             self.known.remove(&(port, trace.key.masked(&trace.consulted), trace.consulted));
         }
         Ok(())
@@ -199,6 +203,7 @@ impl Engine {
     /// Whether all results may be looked at for one change: it must not take longer than computing them again.
     fn may_look(&mut self, now: Time) -> bool {
         let more = now.saturating_sub(self.looked) / 1000 * LOOKS;
+        // Time of callers may be a little older than what was seen last.
         self.looked = self.looked.max(now);
         self.looks = self.looks.saturating_add(more).min(MOST_LOOKS);
         let all = u64::try_from(self.kept.len()).unwrap_or(u64::MAX);
@@ -213,6 +218,7 @@ impl Engine {
             return Ok(());
         }
         self.epoch += 1;
+        // First no more hits, then the counters: no packet is lost between.
         self.plane.invalidate(self.epoch)?;
         self.collect()?;
         self.kept.clear();
@@ -266,6 +272,7 @@ impl Engine {
     pub(crate) fn message(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> Result<Effect> {
         let effect = self.effect(id, bytes);
         let message = ReadMessage::of(bytes);
+        // Before the message: what is given up was decided by the tables as they were.
         let mut steps = 0;
         match effect {
             Effect::Changes if self.keeps() => {
@@ -282,6 +289,7 @@ impl Engine {
 
     /// Goes on with what a connection's message asked for, for a bounded time.
     pub(crate) fn proceed(&mut self, id: ConnectionId, now: Time) -> Result<()> {
+        // A look ahead with the same steps as the work below: both stop at the same entry.
         let affected = self.switch.affected_next(id, &mut Work::steps(STEPS));
         let gives_up = self.keeps() && affected.steps() > 0;
         let steps = if gives_up { self.give_up(Some(affected), now)? } else { 0 };
@@ -295,6 +303,7 @@ impl Engine {
         let (Some(header), Some(version)) = (Header::parse(bytes), self.switch.version(id)) else {
             return Effect::Nothing;
         };
+        // A slave's changes are refused, so that results need not be given up.
         let slave = self.switch.role(id) == Some(Role::Slave);
         match effect(version, header.kind) {
             Effect::Changes if slave => Effect::Nothing,
@@ -304,12 +313,14 @@ impl Engine {
 
     /// Takes what waits at the ports through the tables.
     pub(crate) fn receive(&mut self, most: usize, now: impl Fn() -> Time) -> Result<()> {
+        // Learning during the turn may outdate results that were found in it.
         let before = self.switch.generation();
         let Engine { switch, plane, out, malformed, segmenter, known, capacity, .. } = self;
         let mut found: Vec<Fresh> = vec![];
         let keeps = *capacity > 0;
         let (until, mut counted, mut bytes) = (now() + RECEIVING, out.frames.len(), 0);
         plane.receive(most, &mut |upcall| {
+            // All packets of a super-frame have one key: one result is enough.
             let mut first = keeps;
             let port = upcall.port;
             let whole = each(segmenter, upcall, &mut |frame| {
@@ -338,6 +349,7 @@ impl Engine {
             self.quiesce()?;
         }
         for result in found {
+            // Found before the last change of the tables: perhaps no longer right.
             if result.generation == self.switch.generation() {
                 self.keep(result, &now)?;
             }
@@ -355,6 +367,7 @@ impl Engine {
     fn keep(&mut self, result: Fresh, now: &impl Fn() -> Time) -> Result<()> {
         let Fresh { port, key, trace, .. } = result;
         if self.known.len() >= self.capacity {
+            // Entries in use come back at once: emptying too often would cost more than it gives.
             let since = *self.full.get_or_insert_with(now);
             if now() < since + FULL {
                 return Ok(());
@@ -362,6 +375,7 @@ impl Engine {
             self.quiesce()?;
         }
         let name = (port, key.masked(&trace.consulted), trace.consulted);
+        // Two frames of one turn may have had the same result.
         if self.known.contains_key(&name) {
             return Ok(());
         }
@@ -396,6 +410,7 @@ impl Engine {
         if self.switch.deadline().is_none_or(|at| at > now) {
             return Ok(());
         }
+        // Idle times count from the last packet, which only the plane knows.
         self.collect()?;
         // Packets may have moved their ends.
         if self.switch.postpone(now) {
@@ -411,6 +426,7 @@ impl Engine {
 /// Every packet that a frame stands for, finished; returns whether it could be taken apart.
 fn each(segmenter: &mut Segmenter, upcall: Upcall<'_>, take: &mut impl FnMut(&[u8])) -> bool {
     let Upcall { header, frame, .. } = upcall;
+    // The usual case needs no copy.
     if header.gso == netloom_packet::Gso::None {
         let finished = checksum::finish(&header, frame).is_ok();
         if finished {

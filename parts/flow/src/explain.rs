@@ -54,6 +54,7 @@ impl Server {
     /// The port and the frame that a match stands for.
     fn made(&self, text: &str) -> Result<(u32, Vec<u8>)> {
         let text = self.ports.names().numbered(text).map_err(Error::refused)?;
+        // A deletion's text needs no actions, so that a bare match is one.
         let change = text::flow(FlowCommand::Delete, &text, Version::V13)
             .map_err(|e| Error::refused(e.to_string()))?;
         let fields: Vec<Oxm> = change.matching.to_oxm();
@@ -101,6 +102,7 @@ fn in_words(key: &FlowKey, mask: Option<&FlowKey>) -> String {
         .filter(|field| *field != Field::InPhyPort && key.may_have(*field));
     let fields = shown.filter_map(|field| {
         let bits = mask.map_or(field.full(), |mask| mask.get(field));
+        // Zero fields would fill the line and say nothing; with a mask zero is what decided.
         let wanted = bits != 0 && (mask.is_some() || key.get(field) != 0);
         wanted.then(|| match bits == field.full() {
             true => Oxm::exact(field, key.get(field)),

@@ -71,9 +71,11 @@ fn names(text: &str) -> impl Iterator<Item = (usize, usize)> {
             let (at, length) = KEYS.iter().filter_map(key).min()?;
             let start = from + at + length;
             let value = text.get(start..)?;
+            // Ends as ovs-ofctl separates arguments, and at brackets of nested actions.
             let end = start + value.find([',', ' ', '\t', ')', '(']).unwrap_or(value.len());
             from = end;
             let name = text.get(start..end)?;
+            // A number needs no translation.
             let numeric = name.starts_with(|c: char| c.is_ascii_digit());
             if !name.is_empty()
                 && !numeric

@@ -34,6 +34,7 @@ impl Pace {
         if count == 0 {
             return;
         }
+        // Two windows count: at the start of one the rate is still known from the one before.
         let since = now.saturating_sub(self.begun);
         if since >= WINDOW {
             self.before = if since < 2 * WINDOW { self.count } else { 0 };

@@ -74,6 +74,7 @@ impl Server {
 
     fn forget_port(&mut self, number: PortNumber) -> Result<()> {
         let remove = |switch: &mut Switch, out: &mut Outputs| switch.remove_port(number, out);
+        // Before the plane lets go: results that send there are given up first.
         self.engine.change_port(number, clock(), remove)?;
         self.engine.plane.remove_port(number);
         Ok(())
@@ -111,6 +112,7 @@ impl Server {
             let port = described(&known.spec, link);
             return self.note_port(port);
         }
+        // Kept as it was told, so that it comes back when the interface does.
         known.index = None;
         self.forget_port(PortNumber(number))
     }

@@ -96,6 +96,7 @@ pub(crate) fn check(spec: &PortSpec, others: &BTreeMap<u32, Known>) -> Result<()
     }
     for (number, Known { spec: other, index }) in others {
         if *number == spec.number {
+            // A port whose interface is gone may get another.
             if other.interface != spec.interface && index.is_some() {
                 return refuse(format!("port {number} has interface {:?}", other.interface));
             }

@@ -58,6 +58,7 @@ impl Server {
         for mut group in content.groups.into_values() {
             group.created = past(group.created);
             let number = group.change.group;
+            // Less is better than no switch: the rest is restored, and status says what is not.
             if let Err(reason) = switch.restore_group(group) {
                 self.trouble = Some(format!("group {number} is lost: {}", reason.name()));
             }
@@ -131,6 +132,7 @@ impl Server {
         }
         let mut bytes = std::mem::take(&mut self.keeping.buffer);
         let appended = self.keeping.journal.append(&bytes);
+        // A long burst's buffer would stay as large for ever.
         bytes.clear();
         bytes.shrink_to(PIECE);
         self.keeping.buffer = bytes;
@@ -160,6 +162,7 @@ impl Server {
     }
 
     fn note_trouble(&mut self, done: Result<()>) {
+        // The switch serves on without the file, and status says why.
         if let Err(e) = done {
             self.trouble = Some(describe(&e));
         }
@@ -172,6 +175,7 @@ impl Server {
             Change::Rule(id) => Record::Rule(Box::new(switch.rule(id)?.saved())),
             Change::RuleGone(number) => Record::RuleGone(number),
             Change::Group(number) => match switch.group_saved(number) {
+                // A group that is changed and then deleted in one turn is deleted.
                 Some(group) => Record::Group(Box::new(group)),
                 None => Record::GroupGone(number),
             },
@@ -208,12 +212,14 @@ impl Server {
             Record::Begin { datapath: self.application.datapath, processes: self.takeovers + 1 };
         let switch = &self.engine.switch;
         let ports = switch.ports().filter_map(|port| self.port_record(port.number));
+        // Ports of before that were not added again are kept: their interfaces may come back.
         let ports = ports.chain(self.keeping.ports.values().cloned()).map(Record::Port);
         let settings = Record::Settings(Box::new(switch.settings()));
         let mut bytes = vec![];
         for record in [begin, settings].into_iter().chain(ports) {
             put(&record, &mut bytes);
         }
+        // Not resumed after an error: what it wrote is no longer whole.
         self.keeping.rewriting = None;
         self.keeping.journal.begin()?;
         self.keeping.journal.more(&bytes)?;
@@ -228,6 +234,7 @@ impl Server {
         let switch = &self.engine.switch;
         let mut bytes = vec![];
         let mut is_done = false;
+        // A piece a turn: a large table does not hold up frames.
         while bytes.len() < PIECE && !is_done {
             next = match next {
                 Rewriting::Groups(from) => match switch.groups_from(from).next() {
@@ -269,6 +276,7 @@ impl Server {
         if self.keeping.due.is_none_or(|due| due > now) {
             return Ok(());
         }
+        // Time spent, not only a period: large tables take longer, and traffic comes first.
         let start = Instant::now();
         self.engine.collect()?;
         self.write_counters(now);
@@ -302,6 +310,7 @@ impl Server {
             let _ = record.write(&mut bytes);
         }
         self.keeping.buffer.extend(bytes);
+        // Only now: the plane's notes must not be ahead of the file.
         self.engine.plane.saved();
         (self.keeping.due, self.keeping.saved) = (None, now);
     }

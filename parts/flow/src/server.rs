@@ -72,6 +72,7 @@ pub fn serve_in(
     application: &Application,
 ) -> Result<()> {
     run(listener, folder, application, || {
+        // Before the process leaves it: an ordinary user could not come back.
         let home = Home::stay()?;
         namespace::enter_network(ports).map_err(Failure::of(SWITCH, "enter its network"))?;
         Ok(Some((outside, home)))
@@ -252,6 +253,7 @@ impl Server {
     }
 
     fn begin(&mut self) -> Result<()> {
+        // First: ports and entries of an earlier process are there before anybody connects.
         self.take_over()?;
         self.watcher.add(&self.signals, Key::Signal, true, false)?;
         self.watcher.add(&self.desk, Key::Control, true, false)?;
@@ -278,12 +280,14 @@ impl Server {
             self.engine.tick(clock())?;
             self.dial(now);
             self.look_at_channels(now)?;
+            // Packets that the kernel forwards by itself wake nobody up.
             if self.engine.keeps() {
                 self.keeping.counted(now);
             }
             self.save_counters(now)?;
             self.finish_turn()?;
         }
+        // What was forwarded until now belongs to the next process's counters.
         self.engine.collect()?;
         self.write_counters(clock());
         self.save();
@@ -300,6 +304,7 @@ impl Server {
                     .wait(Some(self.pause().map_or(left, |pause| pause.min(left))))?);
             }
             self.resting = None;
+            // It was left out of the epoll for the rest.
             self.watcher.change(self.engine.plane.as_fd(), Key::Plane, true, false);
         }
         let keys = self.watcher.wait(self.pause())?;
@@ -316,6 +321,7 @@ impl Server {
 
     /// How long nothing happens by itself.
     fn pause(&self) -> Option<Time> {
+        // Work that is not done needs no event to go on.
         if self.has_work() || self.keeping.is_rewriting() {
             return Some(0);
         }
@@ -356,6 +362,7 @@ impl Server {
     /// Serves connections in turn, for a bounded time: first those with messages, then what takes long, so that nobody waits
     /// for all that does.
     fn serve_channels(&mut self, start: Time) -> Result<()> {
+        // Each half of the turn for one kind of work: neither starves the other.
         let until = start + TURN / 2;
         let with_messages = self.with_messages();
         for id in in_turn(&with_messages, self.served) {
@@ -380,11 +387,13 @@ impl Server {
     /// Lets out what the turn brought.
     fn finish_turn(&mut self) -> Result<()> {
         self.post();
+        // Before answers leave: see this file's header.
         self.save();
         self.spare.look(self.engine.switch.bytes(), clock());
         self.flush_channels(clock())?;
         self.resting = self.unwanted.pause(clock(), spent).or(self.resting);
         if self.resting.is_some() {
+            // Else epoll returns at once, as frames wait.
             self.watcher.change(self.engine.plane.as_fd(), Key::Plane, false, false);
         }
         Ok(())
@@ -404,6 +413,7 @@ impl Server {
 
 /// Connections in their order, from the one behind another on.
 fn in_turn(all: &BTreeSet<u64>, last: u64) -> impl Iterator<Item = u64> {
+    // Round robin: the loop may have ended before the last of them.
     all.range(last + 1..).chain(all.range(..=last)).copied()
 }
 

@@ -209,6 +209,7 @@ impl Record {
             10 => Record::Settings(Box::new(read_settings(&mut r)?)),
             _ => return Err("it has a record of an unknown kind"),
         };
+        // Another version may have more fields in it: half understood is not understood.
         if r.0.is_empty() { Ok(record) } else { Err("a record is longer than its length field") }
     }
 }
@@ -219,9 +220,11 @@ fn settings_body(settings: &SavedSettings, w: &mut Writer<'_>) -> Result<(), Uns
     w.u64(settings.numbers);
     w.u32(u32::from(u16::from(settings.fragments)));
     w.u32(u32::from(settings.election.is_some()));
+    // Zero for none keeps the record's shape.
     w.u64(settings.election.unwrap_or(0));
     w.u32(u32::from(settings.features.is_some()));
     if let Some(features) = &settings.features {
+        // Features of all tables may be longer than one message.
         let parts = segments(Version::V13, Reply::TableFeatures(features.clone()));
         for part in parts.map_err(|_| Unsayable)? {
             w.message(Version::V13, &Message::MultipartReply(part))?;
@@ -275,6 +278,7 @@ impl Content {
             Record::RuleGone(number) => drop(self.rules.remove(&number)),
             Record::Counts(counts) => {
                 for count in counts {
+                    // Counts of an entry that went later are without one.
                     if let Some(rule) = self.rules.get_mut(&count.number) {
                         (rule.packets, rule.bytes) = (count.packets, count.bytes);
                         rule.used = count.used;

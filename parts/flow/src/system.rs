@@ -27,5 +27,6 @@ pub(crate) fn cpu_us() -> u64 {
 /// Raises the limit of descriptors: a thousand connections exceed many systems' default.
 pub(crate) fn raise_limit() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
+    // A refusal leaves the limit as it was, which is enough for few connections.
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

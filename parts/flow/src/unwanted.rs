@@ -57,6 +57,7 @@ impl Unwanted {
         now: Time,
         spent: impl FnOnce() -> Option<Spent>,
     ) -> Option<Time> {
+        // Only turns that took frames are measured.
         let turn = self.turn.take()?;
         if now >= self.begun + WINDOW {
             self.judge(now, spent);
@@ -73,6 +74,7 @@ impl Unwanted {
         self.held = match self.held {
             _ if !unanswered => None,
             Some(since) if now < since + HELD => Some(since),
+            // Free again for a window: whether controllers answer shows only while they hear.
             Some(_) => None,
             None => {
                 self.spent = spent();

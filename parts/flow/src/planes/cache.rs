@@ -116,6 +116,7 @@ impl CachePlane {
     /// Attaches the programs to a further port.
     fn attach(&self, port: &PlanePort) -> Result<()> {
         let (index, number) = (port.index, port.number.0);
+        // A refused filter does no harm: tcx is only slower to attach.
         let many = self.flow.hook() == Hook::Tcx && self.ports.len() >= BY_TCX;
         if many
             && takes_filters(index).is_ok()
@@ -138,8 +139,10 @@ impl CachePlane {
             return Ok(());
         }
         let Some(flow) = Flow::reopen(index).map_err(failed)? else { return Ok(()) };
+        // A descriptor that is watched twice would bring events of a ring that nobody reads.
         let _ = epoll::delete(&self.epoll, self.flow.upcalls_fd());
         self.flow = flow;
+        // What was given up before this process found the programs must not forward on.
         if self.told > 0 {
             self.flow.set_generation(self.flow.generation() + 1);
         }
@@ -182,6 +185,7 @@ impl DataPlane for CachePlane {
     }
 
     fn add_port(&mut self, port: &PlanePort) -> Result<()> {
+        // Before frames pass: a stack that answers would be one more host on the link.
         silence(&port.interface);
         // Those of a process of another version.
         Flow::displace(port.index).map_err(failed)?;
@@ -192,6 +196,7 @@ impl DataPlane for CachePlane {
         socket::bind(&fd, port.index, 0).map_err(refused)?;
         // Frames are for the addresses of others. The kernel ends it with the socket.
         socket::promiscuous(&fd, port.index).map_err(refused)?;
+        // Only now: if the interface cannot be opened, the port keeps the old one.
         self.remove_port(port.number);
         self.attach(port)?;
         let taken = Taken { index: port.index, socket: fd, send_dropped: 0 };
@@ -216,11 +221,14 @@ impl DataPlane for CachePlane {
 
     fn receive(&mut self, most: usize, hear: &mut dyn FnMut(Upcall<'_>) -> bool) -> Result<()> {
         let CachePlane { flow, ports, buffer, .. } = self;
+        // One ring has the frames of all ports.
         let most = (most * ports.len().max(1)).min(MOST_UPCALLS);
         let mut goes_on = true;
         for _ in 0..most {
+            // One at a time, so that `hear` can end the turn without losing what is behind.
             let heard = flow.upcalls().receive(1, &mut |told| {
                 let port = PortNumber(told.port);
+                // A port that was removed may still have frames in the ring.
                 if ports.contains_key(&port) {
                     buffer.clear();
                     buffer.extend_from_slice(told.frame);
@@ -236,6 +244,7 @@ impl DataPlane for CachePlane {
 
     fn send(&mut self, frames: &[Frame]) {
         for frame in frames {
+            // The port went while the frame was made.
             let Some(port) = self.ports.get_mut(&frame.port) else { continue };
             let sent = || rustix::net::send(&port.socket, &frame.bytes, SendFlags::DONTWAIT);
             let mut done = sent();
@@ -248,6 +257,7 @@ impl DataPlane for CachePlane {
 
     fn install(&mut self, entry: &Entry<'_>) -> bool {
         let to = |port: PortNumber| self.ports.get(&port).map(|port| port.index);
+        // Programs that cannot do one of the effects leave the frame to the tables.
         let list = match List::of(entry.effects, entry.key, to) {
             Some(list) if entry.generation == self.told => list,
             _ => return false,
@@ -270,6 +280,7 @@ impl DataPlane for CachePlane {
 
     fn invalidate(&mut self, generation: u64) -> Result<()> {
         self.told = generation;
+        // A number in the programs' memory, compared for each packet: no entry need be touched.
         self.flow.set_generation(self.flow.generation() + 1);
         Ok(())
     }

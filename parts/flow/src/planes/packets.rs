@@ -55,6 +55,7 @@ impl PacketPlane {
     fn ready(&self) -> Vec<(PortNumber, EventFlags)> {
         let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [nothing; EVENTS];
+        // Only a look: the switch's own loop does the waiting.
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         // An interrupted call is repeated in the next turn.
         let count = epoll::wait(&self.epoll, &mut events, Some(&now)).unwrap_or(0);
@@ -111,8 +112,10 @@ impl DataPlane for PacketPlane {
         for (number, flags) in self.ready() {
             self.served = number;
             let Some(port) = self.ports.get_mut(&number) else { continue };
+            // An error alone may pass: only an interface that is gone ends it.
             if flags.contains(EventFlags::ERR) && port.ring.fault() == Received::Gone {
                 port.gone = true;
+                // Else epoll reports the error for ever.
                 let _ = epoll::delete(&self.epoll, port.ring.as_fd());
                 continue;
             }
@@ -139,6 +142,7 @@ impl DataPlane for PacketPlane {
             let (header, body) = room.split_at_mut(HEADER);
             header.fill(0);
             body.copy_from_slice(&frame.bytes);
+            // The ring is for receiving; a full queue loses the frame, as a switch's does.
             if !matches!(port.ring.send(room), Ok(Sent::Done)) {
                 port.counters.send_dropped += 1;
             }
