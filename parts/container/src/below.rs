@@ -52,6 +52,8 @@ impl Below {
     pub(crate) fn find(&self, parts: &[Vec<u8>]) -> rustix::io::Result<Option<Found<'_>>> {
         for layer in &self.layers {
             let mut hides = false;
+            // Each directory on the way: one that is a whiteout or opaque decides about all below
+            // it.
             for end in 1..=parts.len().max(1) {
                 let upto = &parts[..end.min(parts.len())];
                 let stat = match rustix::fs::statat(layer, text(upto), AtFlags::SYMLINK_NOFOLLOW) {
@@ -65,6 +67,7 @@ impl Below {
                 if upto.len() == parts.len() {
                     return Ok(Some(Found { layer, stat }));
                 }
+                // A file in a directory's place hides what lower layers have below that name.
                 if !is_directory(&stat) {
                     return Ok(None);
                 }
@@ -85,6 +88,7 @@ fn is_opaque(layer: &OwnedFd, parts: &[Vec<u8>]) -> bool {
     };
     OPAQUE.iter().any(|name| {
         let mut value = [0; 1];
+        // Overlayfs takes exactly `y` for opaque; `x` marks other things (overlayfs.rst).
         matches!(rustix::fs::fgetxattr(&folder, *name, &mut value[..]), Ok(1)) && &value == b"y"
     })
 }
@@ -94,6 +98,7 @@ pub(crate) fn copy_attributes(from: impl AsFd, to: impl AsFd) -> rustix::io::Res
     let mut names = vec![0_u8; 64 << 10];
     let length = match rustix::fs::flistxattr(&from, &mut names[..]) {
         Ok(length) => length,
+        // A file system without attributes has none to copy.
         Err(Errno::NOTSUP) => return Ok(()),
         Err(e) => return Err(e),
     };
@@ -111,6 +116,7 @@ pub(crate) fn copy_attributes(from: impl AsFd, to: impl AsFd) -> rustix::io::Res
 
 /// Opens a regular file or directory of a layer to read it.
 pub(crate) fn open_in(layer: &OwnedFd, parts: &[Vec<u8>]) -> rustix::io::Result<File> {
+    // NONBLOCK: opening a FIFO of an image must not wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(File::from(rustix::fs::openat(layer, text(parts), flags, Mode::empty())?))
 }

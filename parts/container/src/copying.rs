@@ -18,7 +18,9 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let mut from = below::open_in(found.layer, real).map_err(&fail)?;
+            // EXCL: never into a file, or through a link, that is there.
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            // Closed to others until owner and permissions are set.
             let to = rustix::fs::openat(root, &text, flags, Mode::from_raw_mode(0o600))
                 .map_err(&fail)?;
             let mut to = std::fs::File::from(to);
@@ -26,6 +28,7 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
             if owners.are_kept() {
                 rustix::fs::fchown(&to, Some(uid), Some(gid)).map_err(&fail)?;
             }
+            // After the owner, whose change drops file capabilities.
             below::copy_attributes(&from, &to).map_err(&fail)?;
             rustix::fs::fchmod(&to, mode).map_err(&fail)?;
             let at = Timespec { tv_sec: stat.st_mtime, tv_nsec: 0 };
@@ -36,6 +39,7 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
             let target = rustix::fs::readlinkat(found.layer, &text, Vec::new()).map_err(&fail)?;
             rustix::fs::symlinkat(target, root, &text).map_err(&fail)?;
             match owners {
+                // All files are one user's: there is nothing to change.
                 Owners::One => Ok(()),
                 Owners::Root | Owners::Many => {
                     let flags = AtFlags::SYMLINK_NOFOLLOW;

@@ -39,6 +39,7 @@ pub(crate) fn fetch(
     };
     let socket = socket().map_err(failed)?;
     let broken = |e: io::Error| failed(format!("{}: {e}", socket.display()));
+    // Docker packs the archive before its first byte, which takes long for large images.
     let bounds = Bounds { connect: patience.connect, stall: patience.stall * SLOWER };
     let name = netloom_oci::address::escape(&reference.familiar());
     let to = format!("/images/{name}/get");
@@ -71,6 +72,7 @@ fn said(answer: &mut Answer) -> String {
 /// Where Docker listens.
 fn socket() -> std::result::Result<PathBuf, String> {
     let set = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
+    // Only root can put the system's socket there: no check of its folder is needed.
     let is_there = |path: &Path| match path == Path::new(USUAL) {
         true => path.exists(),
         false => is_own(path),

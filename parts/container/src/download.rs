@@ -57,6 +57,8 @@ impl Downloads<'_> {
     fn fetch(&self, index: usize) -> Result<()> {
         let mut begin = 0;
         match self.fetch_on(index, &mut begin) {
+            // Only what was there before may be wrong by an earlier fault; new bytes with a wrong
+            // digest are the registry's.
             Err(Error::Digest { .. }) if begin > 0 => {
                 self.come.fetch_sub(self.layers[index].bytes, Ordering::Relaxed);
                 self.fetch_on(index, &mut begin)
@@ -70,6 +72,7 @@ impl Downloads<'_> {
         let layer = &self.layers[index];
         let _held = self.store.hold("blob-", &layer.blob)?;
         let place = self.store.blob(&layer.blob);
+        // Looked at under the lock: another process may have fetched it meanwhile.
         if place.exists() {
             self.come.fetch_add(layer.bytes, Ordering::Relaxed);
             return Ok(());
@@ -84,6 +87,7 @@ impl Downloads<'_> {
                 (&layer.blob, &step),
                 layer.bytes,
                 partial.length,
+                // A closure that refuses ends the transfer at once, not after the layer.
                 &mut |at, data| {
                     if self.registry.stop.load(Ordering::Relaxed) {
                         return Err(Error::image(self.image, "another layer failed"));
@@ -112,6 +116,7 @@ impl Downloads<'_> {
             }
         }
         self.check(partial, layer, &step)?;
+        // Only a whole layer with the right digest gets the name that others trust.
         Ok(fs::rename(&path, &place).map_err(|e| Failure::path(&place, "put", e))?)
     }
 
@@ -143,6 +148,7 @@ impl Partial {
     /// Opens what an earlier process has left, which is not more than `most` bytes.
     fn open(path: &std::path::Path, most: u64) -> Result<Partial> {
         let fail = |e| Failure::path(path, "open", e);
+        // Not truncated: it is what can be continued.
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -161,6 +167,7 @@ impl Partial {
         loop {
             match partial.file.read(&mut buffer).map_err(fail)? {
                 0 => break,
+                // Longer than the layer: it cannot be its beginning.
                 n if partial.length + n as u64 > most => {
                     partial.restart()?;
                     break;
@@ -176,6 +183,7 @@ impl Partial {
 
     /// Adds data that belong at `at`: behind what is there, or at the beginning.
     fn add(&mut self, at: u64, data: &[u8]) -> Result<()> {
+        // The server sends from another place: only data from the beginning can follow here.
         if at != self.length {
             self.restart()?;
         }

@@ -56,6 +56,7 @@ pub fn find(store: &Store, text: &str) -> Result<Kept> {
         return Ok(kept.clone());
     }
     let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    // Fewer digits would often name several.
     let is_it = |kept: &&Kept| digits.len() >= 6 && kept.record.digest.hex().starts_with(digits);
     let mut found = all.iter().filter(is_it);
     match (found.next(), found.next()) {
@@ -77,7 +78,9 @@ fn labs_of(pins: &[Pin], record: &Record) -> Vec<String> {
 /// # Errors
 /// One is not here, or a lab uses it: then nothing is removed.
 pub fn remove(store: &Store, names: &[String]) -> Result<Removed> {
+    // Alone: a lab that comes up meanwhile could begin to use what goes.
     let held = store.alone()?;
+    // All are checked before one goes.
     let mut going = Vec::new();
     for name in names {
         let kept = find(store, name)?;
@@ -93,6 +96,7 @@ pub fn remove(store: &Store, names: &[String]) -> Result<Removed> {
     }
     let mut removed = drop_unneeded(store)?;
     removed.images = going;
+    // Trees take long to remove, and need no lock: they were moved out of the way.
     drop(held);
     unpacker::clean(store);
     Ok(removed)
@@ -111,6 +115,7 @@ pub fn prune(store: &Store, all: bool) -> Result<Removed> {
     }
     let mut removed = drop_unneeded(store)?;
     removed.images = going;
+    // Under the lock nobody fetches: whatever is there was left behind.
     for folder in ["partial", "locks"] {
         for entry in fs::read_dir(store.at(folder)).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
@@ -136,11 +141,13 @@ fn drop_unneeded(store: &Store) -> Result<Removed> {
         let path = entry.1.path();
         fs::remove_file(&path).map_err(|e| Failure::path(path, "remove", e))?;
     }
+    // Root's layers are in the folder of `Many`.
     for owners in [Owners::Many, Owners::One] {
         let folder = store.at(owners.folder());
         for (name, entry) in entries(&folder).filter(|(name, _)| !chains.contains(name.as_str())) {
             let gone = store.at("staging").join(format!("gone-{}-{name}", owners.folder()));
             let path = entry.path();
+            // Rename is one step: a killed process leaves no half layer that looks whole.
             fs::rename(&path, gone).map_err(|e| Failure::path(path, "remove", e))?;
             removed.layers += 1;
         }

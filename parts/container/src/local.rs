@@ -90,6 +90,7 @@ fn open_plain(file: &File, folder: &Path) -> Result<File> {
     let options = File::options().create(true).truncate(true).read(true).write(true).open(&path);
     let mut to = options.map_err(fail)?;
     loop {
+        // A small archive may unpack to far more than the disk has.
         let data = plain.peek().map_err(fail)?;
         if data.is_empty() {
             return Ok(to);
@@ -116,6 +117,7 @@ impl Bundle {
         let length = file.seek(SeekFrom::End(0)).map_err(io_wrong)?;
         file.seek(SeekFrom::Start(0)).map_err(io_wrong)?;
         let mut at = 0_u64;
+        // Some writers leave out the blocks of zeros that end an archive.
         while length.saturating_sub(at) >= BLOCK as u64 {
             let mut block = [0; BLOCK];
             file.read_exact_at(&mut block, at).map_err(io_wrong)?;
@@ -200,6 +202,7 @@ impl Bundle {
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
+        // One byte more tells a file at the limit from a longer one.
         self.open(name)?.0.take(MOST_BYTES + 1).read_to_end(&mut text)?;
         match text.len() as u64 > MOST_BYTES {
             true => Err(io::Error::other("it is larger than 4 MiB")),
@@ -244,6 +247,7 @@ fn link_of(name: &str, link: &[u8], is_whole: bool) -> Option<String> {
     for part in link.split('/') {
         match part {
             "" | "." => {}
+            // Above the archive's root there is nothing.
             ".." => drop(parts.pop()?),
             part => parts.push(part),
         }
@@ -286,6 +290,7 @@ impl Taking<'_> {
         })?;
         let mut entry = pick_of_layout(&text, name).map_err(|e| self.refused(e))?;
         let names = familiar(entry.whole_name());
+        // A chain of indexes may have no end.
         for _ in 0..netloom_oci::manifest::DEEPEST {
             let text = self.document(&entry)?;
             let media = Some(entry.media_type.as_str());
@@ -361,6 +366,7 @@ impl Taking<'_> {
         if let Some((digest, bytes)) = known
             && self.store.blob(digest).exists()
         {
+            // The caller knows the packing from the manifest.
             return Ok((digest.clone(), bytes, Packing::Plain));
         }
         let (mut from, length) = self.bundle.open(name).map_err(self.wrong(name))?;
@@ -383,6 +389,7 @@ impl Taking<'_> {
         }
         let root = self.store.root();
         let free = fs::File::open(root).and_then(|folder| Ok(space::free(folder)?));
+        // Refused before it is copied: a full disk would harm other programs.
         match free.map_err(|e| Failure::path(root, "look at", e))?.filter(|free| length > *free) {
             Some(free) => {
                 refused(format!("its {length} bytes do not fit: {free} are free in {root:?}"))

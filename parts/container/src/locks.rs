@@ -61,6 +61,7 @@ fn operation(alone: bool) -> FlockOperation {
     }
 }
 
+// A lock of a removed file locks nothing that others open.
 fn is_still(file: &File, path: &Path) -> bool {
     let found = std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()));
     let own = file.metadata().map(|own| (own.dev(), own.ino()));

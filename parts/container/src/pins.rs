@@ -64,6 +64,7 @@ pub fn all(store: &Store) -> Vec<Pin> {
 pub(crate) fn sweep(store: &Store) {
     for entry in fs::read_dir(store.at("pins")).into_iter().flatten().flatten() {
         if !store::read::<Pin>(&entry.path()).is_ok_and(|pin| pin.counts()) {
+            // Written for a lab that never came up, or unreadable.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -71,6 +72,7 @@ pub(crate) fn sweep(store: &Store) {
 
 /// Whether an image or a lab needs a packed layer.
 pub(crate) fn need(store: &Store, blob: &Digest) -> bool {
+    // Labs that are coming up count here: their layers must not go while they are unpacked.
     let of_labs = noted(store).into_iter().flat_map(|pin| pin.images);
     let mut images = store.records().into_iter().chain(of_labs);
     images.any(|record| record.layers.iter().any(|layer| layer.blob == *blob))
@@ -83,6 +85,7 @@ fn noted(store: &Store) -> Vec<Pin> {
 }
 
 fn place(store: &Store, folder: &Path) -> PathBuf {
+    // A path may be longer than a file's name.
     let hash = Digest::of(folder.as_os_str().as_encoded_bytes());
     store.at("pins").join(format!("{}.json", &hash.hex()[..32]))
 }

@@ -44,11 +44,13 @@ pub fn provide(
     options: &Options,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Record> {
+    // Shared until the name is written: nobody removes layers that no name needs yet.
     let _held = store.share()?;
     let name = source.to_string();
     let known = store.record(&name).filter(|_| options.pull != Pull::Always);
     if let Some(record) = &known {
         let has = |layer: &crate::Layer| unpack::is_there(store, layer, options.owners);
+        // The common case asks nobody.
         if record.layers.iter().all(has) {
             return Ok(record.clone());
         }
@@ -124,8 +126,10 @@ pub fn fetch(store: &Store, reference: &Reference, patience: Patience) -> Result
     std::thread::scope(|scope| {
         let (to, fetched) = channel();
         let threads = downloads.run(scope, &to);
+        // The loop below ends when the last thread has dropped its sender.
         drop(to);
         let done = fetched.into_iter().try_for_each(|one| one.map(drop));
+        // The first failure ends the others, which would fetch for nothing.
         registry.stop.store(true, Ordering::Relaxed);
         join(threads);
         done
@@ -166,6 +170,7 @@ fn look_up(registry: &Registry<'_>, reference: &Reference) -> Result<Record> {
         match Document::read(&text, media.as_deref()).map_err(refused)? {
             Document::Index(all) => {
                 let chosen = choose(&all, &platform()).map_err(refused)?;
+                // From here on the digest is known, and what comes must match.
                 version = chosen.digest.to_string();
                 expected = Some(chosen.digest.clone());
             }

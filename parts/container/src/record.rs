@@ -49,6 +49,7 @@ impl Record {
     pub(crate) fn chained(mut self) -> Record {
         let mut below: Option<Digest> = None;
         for layer in &mut self.layers {
+            // The OCI's ChainID: the same layer above other ones is another folder.
             let chain = layer.diff_id.above(below.as_ref());
             layer.chain = chain.clone();
             below = Some(chain);

@@ -112,6 +112,7 @@ impl<'a> Registry<'a> {
     pub(crate) fn manifest(&self, version: &str) -> Result<(Vec<u8>, Option<String>)> {
         let step = format!("manifest {version}");
         let address = self.address(self.path("manifests", version));
+        // Without it registries send old formats.
         let headers = [("Accept", media::ACCEPTED)];
         self.again(&step, || {
             let mut answer = self.ask(&address, &headers, &step, 0)?;
@@ -171,6 +172,7 @@ impl<'a> Registry<'a> {
         let headers = if at.get() > 0 { &ranged[..] } else { &[] };
         let mut answer = self.ask(address, headers, step, bytes)?;
         if answer.head.status == 206 {
+            // Bytes of another place would only be found wrong by the digest, at the end.
             if answer.head.begins_at() != Some(at.get()) {
                 return Err(Refusal::Later(
                     "it sends another part than was asked for".into(),
@@ -178,6 +180,7 @@ impl<'a> Registry<'a> {
                 ));
             }
         } else {
+            // It ignored the range and sends all: RFC 9110 allows that.
             at.set(0);
         }
         loop {
@@ -222,8 +225,10 @@ impl<'a> Registry<'a> {
         if let Some(asked) = asked.filter(|asked| *asked > LONGEST_PAUSE) {
             return Err(failed(format!("{why}; it asks to wait {} s", asked.as_secs())));
         }
+        // Bounded before the shift, which would overflow.
         let grown = self.patience.pause.saturating_mul(1 << tries.min(8).saturating_sub(1));
         let until = Instant::now() + asked.unwrap_or(grown).min(LONGEST_PAUSE);
+        // In short steps: a failure elsewhere ends the pause.
         while Instant::now() < until {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(failed(why.to_owned()));
@@ -242,6 +247,7 @@ impl<'a> Registry<'a> {
         bytes: u64,
     ) -> std::result::Result<Answer, Refusal> {
         let mut answer = self.follow(address, headers, bytes)?;
+        // Only after a refusal: public images need no token, and tokens end.
         if answer.head.status == 401 {
             self.ask_permit(&answer)?;
             answer = self.follow(address, headers, bytes)?;
@@ -276,6 +282,7 @@ impl<'a> Registry<'a> {
         let mut to = address.clone();
         for _ in 0..=MOST_REDIRECTIONS {
             let permit = self.permit.lock().map(|permit| permit.clone()).unwrap_or_default();
+            // A redirection often leads to a store of blobs of another owner.
             let permit = permit.filter(|_| to.is_same_origin(address));
             let own = permit.as_deref().map(|permit| ("Authorization", permit));
             let all: Vec<(&str, &str)> = headers.iter().copied().chain(own).collect();
@@ -321,6 +328,7 @@ impl<'a> Registry<'a> {
             let why = format!("it gives tokens at {to}, which is not https");
             return Err(Refusal::Final(self.failed("token", why)));
         }
+        // Some registries name no scope; without one a token gives no rights.
         let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.reference.path));
         let mut separator = if to.path.contains('?') { '&' } else { '?' };
         for (name, value) in [("service", service.as_deref()), ("scope", Some(scope.as_str()))] {
@@ -404,11 +412,13 @@ mod logins {
             let is_it = |key: &&String| {
                 let key = key.trim_start_matches("https://").trim_start_matches("http://");
                 let host = key.split('/').next().unwrap_or_default();
+                // Docker files its own registry under this old address.
                 host == registry || (registry == "docker.io" && host == "index.docker.io")
             };
             let key = file.auths.keys().find(is_it)?.clone();
             let login = file.auths.get(&key)?.auth.clone()?;
             let bytes = base64::engine::general_purpose::STANDARD.decode(login.trim()).ok()?;
+            // Not what was read: line ends in it would break the header.
             bytes.contains(&b':').then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
         })
     }
@@ -421,6 +431,7 @@ mod logins {
     fn files() -> Vec<PathBuf> {
         let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let home = set("HOME").unwrap_or_default();
+        // In the order of containers-auth.json(5).
         let ours = set("REGISTRY_AUTH_FILE")
             .or_else(|| set("XDG_RUNTIME_DIR").map(|dir| dir.join("containers/auth.json")))
             .unwrap_or_else(|| home.join(".config/containers/auth.json"));

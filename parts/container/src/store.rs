@@ -144,6 +144,7 @@ impl Store {
                 Err(e) => return Err(Failure::path(path, "make folder", e).into()),
                 Ok(()) => {}
             }
+            // Swept between being made and being locked: another name is tried.
             if let Some(held) = locks::take_existing(&path) {
                 return Ok((path, held));
             }
@@ -167,6 +168,7 @@ impl Store {
     /// The image under a name.
     pub fn record(&self, name: &str) -> Option<Record> {
         let record: Record = read(&self.named(name)).ok()?;
+        // Hashes are cut: the name inside decides.
         (record.name == name).then_some(record)
     }
 
@@ -206,6 +208,7 @@ impl Store {
             // A killed process of the same number may have left something.
             file.set_len(0)?;
             file.write_all(&text)?;
+            // Renamed while locked: a sweep takes only what it can lock.
             fs::rename(&made, path)
         };
         Ok(write().map_err(|e| Failure::path(path, "write", e))?)
@@ -221,5 +224,6 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<T> {
 
 /// Removes a tree, whatever its directories' permissions, as far as this process may.
 pub(crate) fn remove_tree(path: &Path) {
+    // Best effort: remains are removed by the next sweep.
     let _ = fs::remove_dir_all(path);
 }

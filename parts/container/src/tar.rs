@@ -35,6 +35,7 @@ pub(crate) fn apply(
     };
     while let Some(entry) = next(from, &mut tape).map_err(about(None))? {
         count += 1;
+        // A small archive may have millions of empty files, which need inodes.
         if count > limits.entries {
             let why = format!("it has more than {} entries", limits.entries);
             return Err(about(Some(&entry))(Wrong::new("read", why)));
@@ -58,6 +59,7 @@ fn next(from: &mut Plain, tape: &mut Tape) -> Done<Option<Box<Entry>>> {
     let mut block = [0; BLOCK];
     let mut is_more = false;
     loop {
+        // A missing end is accepted: some writers leave its blocks out.
         if !from.fill(&mut block)? {
             return Ok(None);
         }
@@ -114,6 +116,8 @@ fn make(from: &mut Plain, tree: &mut Tree, parts: &Parts, entry: &Entry, limits:
         Kind::Symbolic => tree.symlink(parts, entry),
         Kind::Hard => tree.hard_link(parts, entry),
         Kind::Fifo => tree.fifo(parts, entry),
+        // Nodes get devices of their own; an image's would need rights that unpacking does not
+        // have.
         Kind::Device => Ok(()),
         Kind::File => {
             let file = tree.file(parts)?;
@@ -122,6 +126,7 @@ fn make(from: &mut Plain, tree: &mut Tree, parts: &Parts, entry: &Entry, limits:
             tree.dress(&file, entry, false)
         }
         Kind::Sparse(pieces, whole) => {
+            // Holes take no bytes of the archive, so that its own limit does not bound them.
             if *whole > limits.bytes {
                 let why = format!("its {whole} bytes are more than are allowed");
                 return Err(Wrong::new("read", why));
@@ -147,6 +152,7 @@ fn write(file: &OwnedFd, mut data: &[u8]) -> Done {
 
 /// Writes the pieces of a sparse file; holes take no room.
 fn write_sparse(from: &mut Plain, file: &OwnedFd, pieces: &[(u64, u64)], whole: u64) -> Done {
+    // First: the last piece may end before the file does.
     rustix::fs::ftruncate(file, whole).map_err(Wrong::of("write"))?;
     for (offset, length) in pieces {
         let place = rustix::fs::SeekFrom::Start(*offset);

@@ -100,6 +100,7 @@ pub(crate) fn get_local(socket: &Path, path: &str, bounds: Bounds) -> io::Result
 
 fn settings(bounds: Bounds) -> ConfigBuilder<AgentScope> {
     Agent::config_builder()
+        // Statuses decide here, not in the library: 401, 404 and redirections have their meaning.
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -260,6 +261,7 @@ impl Transport for LocalPipe {
     }
 
     fn is_open(&mut self) -> bool {
+        // One request a connection.
         false
     }
 }

@@ -91,6 +91,7 @@ impl Tree {
     fn begin(&self) -> Done {
         let found = self.below.find(&[]).map_err(Wrong::of("look below"))?;
         let Some(found) = found else {
+            // Whatever the umask made of it.
             return rustix::fs::chmod(&self.path, Mode::from_raw_mode(0o755))
                 .map_err(Wrong::of("set permissions"));
         };
@@ -132,6 +133,7 @@ impl Tree {
             if self.opaque.contains(&below::text(&real[..end])) {
                 return Ok(false);
             }
+            // A file on the way, or a whiteout: nothing below is seen through it.
             match self.own(&real[..end])? {
                 Some(stat) if !is_directory(&stat) => return Ok(false),
                 _ => {}
@@ -178,6 +180,7 @@ impl Tree {
             None => (None, asked),
         };
         let key = folder.join(&b'/');
+        // Entries of one directory follow each other: it is opened once.
         if self.last.as_ref().is_none_or(|last| last.asked != key) {
             let real = resolve::directory(folder, |at| self.look(at))?;
             self.make_way(&real)?;
@@ -194,6 +197,7 @@ impl Tree {
 
     fn open(&self, real: &[Vec<u8>]) -> Done<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Links in an archive must not lead out of the tree, even if one is put there meanwhile.
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let path = below::text(real);
         open_within(&self.root, &path, flags, how).map_err(Wrong::of("open its directory"))
@@ -212,6 +216,7 @@ impl Tree {
                 Some(_) => {
                     self.remove(upto)?;
                     self.make_directory(upto, 0o755)?;
+                    // What a lower layer has there was hidden by what is replaced.
                     self.set_opaque(upto)?;
                 }
                 None => self.make_like_below(upto)?,
@@ -325,6 +330,7 @@ impl Tree {
             return Err(Wrong::new("replace", "it is the root".to_owned()));
         }
         self.remove(&place.real)?;
+        // Again: making room has forgotten the directory.
         Ok((self.locate(asked)?, false))
     }
 
@@ -339,11 +345,13 @@ impl Tree {
         }
         let hidden = self.shows_below(&real)?
             && self.below.find(&real).map_err(Wrong::of("look below"))?.is_some();
+        // A whiteout of nothing would be a stray device file.
         if !hidden {
             return Ok(());
         }
         let place = self.locate(asked)?;
         rustix::fs::mknodat(
+            // Device 0/0 is overlayfs' whiteout; a user namespace may make it since Linux 5.8.
             &*place.folder,
             place.name(),
             FileType::CharacterDevice,
@@ -418,6 +426,7 @@ impl Tree {
                 }
             }
         }
+        // Last: a change of the owner drops set-id bits.
         rustix::fs::fchmod(file, Mode::from_raw_mode(entry.mode))
             .map_err(Wrong::of("set permissions"))?;
         if is_directory {
@@ -429,6 +438,7 @@ impl Tree {
 
     /// Makes a symbolic link.
     pub(crate) fn symlink(&mut self, asked: &[Vec<u8>], entry: &Entry) -> Done {
+        // The kernel refuses an empty target, and a zero ends it.
         if entry.link.is_empty() || entry.link.contains(&0) {
             return Err(Wrong::new("read", "the link points to nothing".to_owned()));
         }
@@ -488,6 +498,7 @@ impl Tree {
         }
         let text = below::text(&real);
         if self.own(&self.real(asked)?)?.is_some() {
+            // A name that is linked to itself is there already.
             if self.real(asked)? == real {
                 return Ok(());
             }
@@ -514,6 +525,7 @@ fn chown(
     entry: &Entry,
 ) -> Done {
     match change(Some(Uid::from_raw(entry.uid)), Some(Gid::from_raw(entry.gid))) {
+        // Its files stay usable; EINVAL says that the id has no mapping (user_namespaces(7)).
         Err(Errno::INVAL) => change(Some(Uid::ROOT), Some(Gid::ROOT)),
         done => done,
     }

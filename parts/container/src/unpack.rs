@@ -83,6 +83,7 @@ impl Job<'_> {
         }
         let kind = if self.owners.are_kept() { "many-" } else { "one-" };
         let _held = self.store.hold(kind, &layer.chain)?;
+        // Again, under the lock: another process may have unpacked it.
         if is_there(self.store, layer, self.owners) {
             return Ok(());
         }
@@ -93,6 +94,7 @@ impl Job<'_> {
         });
         if let Err(e) = &done {
             store::remove_tree(&staged);
+            // Not for this machine's faults: with room or rights the same file may succeed.
             let is_refused = matches!(e, Error::Layer { .. } | Error::Digest { .. });
             if is_refused && !pins::need(self.store, &layer.blob) {
                 let _ = std::fs::remove_file(self.store.blob(&layer.blob));
@@ -116,11 +118,13 @@ impl Job<'_> {
         let found = plain
             .finish()
             .map_err(|e| self.trouble(index, &Trouble { entry: None, wrong: e.into() }))?;
+        // Over all bytes, also behind the archive's end.
         if found != layer.diff_id {
             let what = format!("{}, unpacked", self.named(index));
             return Err(wrong_digest(self.image, &what, &layer.diff_id, &found));
         }
         let about = About { bytes, entries, hides_all: tree.hides_all };
+        // Last: its presence says that the layer is whole.
         self.store.write(&staged.join(ABOUT), &about)
     }
 

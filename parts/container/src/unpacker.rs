@@ -102,6 +102,7 @@ impl Orders {
 
 fn work(job: &Job<'_>, socket: UnixStream) -> ! {
     let socket = OwnedFd::from(socket);
+    // Nothing of the maker's is left to a process that reads strangers' archives.
     process::close_all_but(&[socket.as_fd()]);
     process::set_name(NAME);
     let socket = UnixStream::from(socket);
@@ -117,6 +118,7 @@ fn work(job: &Job<'_>, socket: UnixStream) -> ! {
         tell(&Report::Failed(words));
         process::exit_now(1);
     }
+    // With the owners' ids: what killed processes left may be removable only so.
     job.store.sweep();
     let Ok(orders) = socket.try_clone() else { process::exit_now(1) };
     for order in BufReader::new(orders).lines().map_while(|line| line.ok()) {
@@ -132,6 +134,7 @@ fn work(job: &Job<'_>, socket: UnixStream) -> ! {
             Ok(()) => tell(&Report::Done(index)),
             Err(e) => {
                 tell(&Report::Failed(describe(&e)));
+                // Layers above would miss this one.
                 break;
             }
         }
@@ -143,6 +146,7 @@ fn work(job: &Job<'_>, socket: UnixStream) -> ! {
 fn begin(owners: Owners) -> std::result::Result<(), String> {
     let words = |e: netloom_sys::Error| describe(&e);
     process::die_with_parent(true).map_err(words)?;
+    // Archives say all permissions themselves.
     rustix::process::umask(Mode::empty());
     match owners {
         Owners::Root => Ok(()),
@@ -171,6 +175,7 @@ pub(crate) fn clean(store: &Store) {
         return;
     }
     for owners in [Owners::One, Owners::Many] {
+        // A namespace is entered for good: each kind needs a process.
         match process::fork_alone(Namespaces::NONE, None) {
             Ok(Forked::Parent(pid)) => drop(process::wait_or_stop(pid)),
             Ok(Forked::Child) => {

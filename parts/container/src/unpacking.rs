@@ -31,6 +31,7 @@ impl Plain {
     /// Begins to unpack a file; at most this many bytes.
     pub(crate) fn of(file: File, packing: Packing, most: u64) -> Plain {
         let (sender, pieces) = sync_channel(WAITING);
+        // Not joined: it ends when nobody takes its pieces.
         std::thread::spawn(move || unpack(BufReader::with_capacity(PIECE, file), packing, &sender));
         Plain { pieces, piece: Vec::new(), at: 0, hasher: Hasher::default(), come: 0, most }
     }
@@ -42,6 +43,7 @@ impl Plain {
             self.piece = piece?;
             self.at = 0;
             self.come += self.piece.len() as u64;
+            // Before anything is written of it.
             if self.come > self.most {
                 return Err(io::Error::other(TOO_LONG));
             }
@@ -163,6 +165,7 @@ fn unpack_frames(
             }
             continue;
         }
+        // The four bytes are part of the frame.
         let whole = io::Cursor::new(magic).chain(&mut *file);
         let mut frame = StreamingDecoder::new(whole).map_err(|e| wrong(&e))?;
         pass(&mut frame, to)?;
