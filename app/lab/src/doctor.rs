@@ -167,6 +167,7 @@ fn of_links(root: bool) -> Vec<Feature> {
 
 /// Whether taps can be made.
 fn taps() -> Result<(), Unsupported> {
+    // Read and write: to make a tap it must be opened for both.
     let opened = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
     opened.map(drop).map_err(|e| Unsupported {
         feature: "taps",

@@ -199,6 +199,7 @@ impl Error {
     pub(crate) fn of_all(mut failures: Vec<Error>) -> Result<()> {
         match failures.len() {
             0 => Ok(()),
+            // One failure keeps its kind, and so its exit code.
             1 => Err(failures.remove(0)),
             _ => Err(Error::Several(failures)),
         }
@@ -212,6 +213,7 @@ impl Error {
         let object = object.into();
         move |source| {
             let source = source.into();
+            // A lacking feature has an exit code and advice of its own, however deep it is found.
             match Unsupported::behind(&*source) {
                 Some(unsupported) => Error::Unsupported(unsupported.clone()),
                 None => Failure::new(object.clone(), operation, source).into(),

@@ -15,6 +15,7 @@ use crate::{Error, Result};
 /// # Errors
 /// Names the node, the path in it, and why the path on the host cannot be shown there.
 pub(crate) fn settle(nodes: &mut [PlannedNode], runtime: &Path) -> Result<()> {
+    // Compared with real paths below: both sides must be without links.
     let runtime = runtime.canonicalize().unwrap_or_else(|_| runtime.to_owned());
     for node in nodes {
         let name = node.name.clone();
@@ -56,7 +57,9 @@ pub(crate) fn check_root(object: &str, root: &Path, runtime: &Path) -> Result<()
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (root, runtime) = (real(root), real(runtime));
     let seen =
+        // The node's own mounts cover the host's there.
         runtime.strip_prefix(&root).is_ok_and(|at| !OWN.iter().any(|own| at.starts_with(own)));
+    // A root inside of the folder of labs shows parts of a lab.
     if seen || root.starts_with(&runtime) {
         return invalid(format!("the node would see the folder of labs, {}", runtime.display()));
     }
@@ -72,6 +75,7 @@ pub(crate) fn check(node: &PlannedNode, runtime: &Path) -> Result<()> {
     if node.binds.is_empty() {
         return Ok(());
     }
+    // A plan from elsewhere could name links that lead out of what its sender may see.
     let mut own = node.clone();
     settle(std::slice::from_mut(&mut own), runtime)?;
     let mut all = node.binds.iter().zip(&own.binds);
@@ -89,6 +93,7 @@ fn found(bind: &Bind, runtime: &Path) -> std::result::Result<std::path::PathBuf,
     let Bind { from, write, .. } = bind;
     let wrong = |reason: &dyn std::fmt::Display| format!("{}: {reason}", from.display());
     let opened = open_by_own_links(from, OFlags::PATH).map_err(|e| wrong(&e))?;
+    // The kernel says where the descriptor leads, whatever the path becomes later.
     let path = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
     let path = path.map_err(|e| wrong(&e))?;
     let kind = std::fs::metadata(&path).map_err(|e| wrong(&e))?;
@@ -97,6 +102,7 @@ fn found(bind: &Bind, runtime: &Path) -> std::result::Result<std::path::PathBuf,
         FileType::Directory | FileType::RegularFile | FileType::Socket => {}
         _ => return Err(wrong(&"it is neither a directory nor a file")),
     }
+    // Both ways: a folder above the labs shows them, too.
     if path.starts_with(runtime) || runtime.starts_with(&path) {
         let folder = runtime.display();
         return Err(wrong(&format_args!("the node would see the folder of labs, {folder}")));

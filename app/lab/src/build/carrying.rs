@@ -85,6 +85,7 @@ pub(crate) fn found_moved(here: &OwnedFd, object: &str, m: &Moved) -> Result<Opt
     }
     inside(here.as_fd(), object, |socket| {
         let links = socket.links().map_err(Error::of(object, "look for it"))?;
+        // An address of zeros would fit any interface without one.
         Ok(links.into_iter().find(|l| m.mac != [0; 6] && l.mac == Some(m.mac)))
     })
 }
@@ -98,6 +99,7 @@ pub(crate) fn return_all(
     moved: &[Moved],
 ) -> Vec<(Moved, Error)> {
     let open = |node: NodeId| -> Option<OwnedFd> {
+        // First those that were kept: the init that led to them may have ended.
         let held = kept.iter().find(|(id, _)| *id == node).and_then(|(_, fd)| fd.try_clone().ok());
         held.or_else(|| inits.get(&node).and_then(|i| namespace::network_of(i.pid).ok()))
     };
@@ -110,6 +112,7 @@ pub(crate) fn return_all(
             Err(e) => failures.push((m.clone(), e)),
         }
     }
+    // What returned to the host has its configuration already.
     home.retain(|m| matches!(m.home, Home::Node { .. }));
     if home.is_empty() {
         return failures;
@@ -153,6 +156,7 @@ pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> R
     let core = space.try_clone().map_err(Error::at("network namespace", "copy"))?;
     let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
     nodes[slot.get()] = Some(space);
+    // No form is needed: the interface is there already.
     let spaces = Spaces { nodes, core, forms: &Forms::default() };
     configure::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
@@ -171,10 +175,12 @@ fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()>
     // Its node was killed: the kernel has moved it to the host, maybe under another name.
     inside(host.as_fd(), object, |socket| {
         let links = socket.links().map_err(Error::of(object, "look for it on the host"))?;
+        // By its address: the kernel renames what clashes with a name of the host's.
         let stranded = links.iter().find(|l| l.mac == Some(m.mac) && l.name != m.old_name);
         let free = !links.iter().any(|l| l.name == m.old_name);
         let Some(stranded) = stranded.filter(|_| free && m.mac != [0; 6]) else { return Ok(()) };
         let mut batch = Batch::new();
+        // An interface that is up cannot be renamed on older kernels.
         batch.push(object, &Change::of(stranded.index).down());
         batch.push(object, &Change::rename(stranded.index, &m.old_name));
         if m.was_up {

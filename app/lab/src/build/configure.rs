@@ -144,6 +144,7 @@ fn push_node(
 ) {
     let name: Arc<str> = format!("node {:?}", node.name).into();
     if scope == Scope::All {
+        // A new namespace's loopback is down.
         batch.push(Arc::clone(&name), &Change::of(LOOPBACK).up());
         for address in &node.loopback {
             batch.push(Arc::clone(&name), &Address::new(LOOPBACK, *address));
@@ -214,6 +215,7 @@ impl InstalledRoute {
 
     /// Adds the request for it.
     pub(crate) fn push(&self, batch: &mut Batch, name: &Arc<str>, replace: bool) {
+        // A single hop may lack a router, which each of several hops must have.
         if let [(via, index)] = self.hops.as_slice() {
             let request = Route { replace, ..Route::new(self.to, *via, *index) };
             return batch.push(Arc::clone(name), &request);

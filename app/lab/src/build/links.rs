@@ -30,6 +30,7 @@ pub(crate) fn make_bridges(
 ) -> Result<()> {
     inside(core, "core namespace", |socket| {
         let mut batch = Batch::new();
+        // In a new namespace it is down.
         batch.push("loopback of the core", &Change::of(LOOPBACK).up());
         for switch in plan.switches.iter().filter(|s| s.kind.is_bridge() && which(s)) {
             let object: Arc<str> = format!("switch {:?}", switch.name).into();
@@ -88,6 +89,7 @@ pub(crate) fn make_links(
         if stays_empty {
             namespace::enter_network(spaces.core.as_fd())?;
         } else {
+            // A throw-away one: it goes with this thread.
             namespace::new_network()?;
         }
         let mut socket = open("links")?;
@@ -125,6 +127,7 @@ fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlo
     let order = if swap { [1, 0] } else { [0, 1] };
     let [a, b] = [end(plan, spaces, index, order[0])?, end(plan, spaces, index, order[1])?];
     let mut spec = VethSpec::new(a, b);
+    // Up at once: fewer requests, and the peer has its carrier.
     spec.a_up = true;
     if let PlannedEnd::Port { switch, .. } = &link.ends[order[0]] {
         spec.a_master = bridge(plan, *switch, (index, order[0]));
@@ -150,6 +153,7 @@ fn push_through_core(
     index: LinkSlot,
 ) -> Result<()> {
     let link = &plan.links[index];
+    // Each end has a pair of its own, so that a wire can be between them.
     for side in [0, 1] {
         let (name, inner) = inner_end(spaces.forms.get(plan, link), link, side);
         let inner = EndSpec {
@@ -179,6 +183,7 @@ pub(crate) fn make_half(
         namespace::new_network()?;
         let mut outer = end(plan, spaces, index, side)?;
         if let Some(like) = like {
+            // A program may have renamed it or changed its MTU meanwhile.
             (outer.name, outer.mac, outer.mtu) = (&like.name, like.mac, Some(like.mtu));
         }
         let inner = EndSpec {
@@ -225,6 +230,7 @@ fn push_beside(
                         None => end(plan, spaces, index, side)?,
                     });
                 }
+                // Two sides in, two ends out.
                 let [a, b] = <[_; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("two sides"));
                 let mut spec = VethSpec::new(a, b);
                 if let PlannedEnd::Port { switch, .. } = &link.ends[sides[0]] {
@@ -289,6 +295,7 @@ pub(crate) fn raise_ports(plan: &Plan, spaces: &Spaces<'_>, links: &[LinkSlot]) 
         let both = link.ends.iter().all(PlannedEnd::is_in_core);
         for (side, end) in link.ends.iter().enumerate().filter(|(_, end)| end.is_in_core()) {
             let form = spaces.forms.get(plan, link);
+            // A pair with one end in the core was attached and raised when it was made.
             if form.seat(link, side) == Seat::Port && (both || form != LinkForm::Pair) {
                 let port = Change::of(link.port_index(side)).up();
                 let port = match end {
@@ -348,6 +355,7 @@ pub(crate) fn remove_links(
                     Seat::Node { node, interface } => {
                         let Ok(ns) = spaces.node(node) else { continue };
                         let planned = &plan.nodes[node].interfaces[interface];
+                        // An interface of a node that moved here may have taken the index.
                         let mac = lost(link).then_some(planned.mac);
                         remove(ns, planned.index, mac, &object)?;
                     }

@@ -30,6 +30,7 @@ pub(crate) fn around(
     let object = format!("node {:?}", node.name);
     let shown = kept(node, machine)?;
     let told = serde_json::to_string(&told).map_err(Error::of(object, "describe its machine"))?;
+    // The node runs this same program again, under another verb.
     let command = vec!["/proc/self/exe".to_owned(), VERB.to_owned()];
     Ok(NodeSpec {
         sysctls: SILENT.map(|(path, value)| (path.to_owned(), value.to_owned())).to_vec(),

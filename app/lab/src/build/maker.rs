@@ -79,6 +79,7 @@ impl Missing {
         let ids = plan
             .nodes
             .iter()
+            // In the order of slots: the core's follows the last node's.
             .map(|n| n.id)
             .chain([NodeId::CORE])
             .enumerate()
@@ -127,6 +128,7 @@ impl Maker<'_> {
         if missing.is_empty() && links.is_empty() {
             return Ok(missing);
         }
+        // All are missing: nothing of before is in the way.
         let fresh = missing.len() == self.state.plan.nodes.len() + 1;
         self.make_inits(&missing, inits)?;
         let spaces = self.open_spaces(inits, &missing, &links)?;
@@ -158,6 +160,7 @@ impl Maker<'_> {
     /// Batches of inits: first nodes in no other node, then children, by parent; a parent always precedes its
     /// children.
     fn batches(&self, missing: &[Slot]) -> Vec<Batch> {
+        // Sorted by depth: maps iterate in the order of their keys.
         let mut by_parent: BTreeMap<(usize, Option<Slot>), Vec<Slot>> = BTreeMap::new();
         for &slot in missing {
             let parent = self.state.plan.node_at(slot).and_then(|n| n.parent);
@@ -196,6 +199,7 @@ impl Maker<'_> {
                 }
             }
             if let (Some(next), Some(specs)) = (next, specs) {
+                // A child's namespace is made inside of its parent's.
                 self.await_parent(next, missing, inits, &mut reports)?;
                 self.begin(next, specs, inits)?;
             }
@@ -247,6 +251,7 @@ impl Maker<'_> {
             .then(|| namespace::user_of(outer.pid))
             .transpose()
             .map_err(Error::of(&object, "open its user namespace"))?;
+        // Looked at after its namespaces were opened: the pid may be another process's by then.
         if !outer.lives() {
             return Err(ended(&self.name(parent)).into());
         }
@@ -278,6 +283,7 @@ impl Maker<'_> {
         reports: &mut Reports<'_>,
         asked_at: Instant,
     ) -> Result<()> {
+        // Looked at before the pipe is read: what ended earlier has written all by then.
         let dead: Vec<Slot> = missing
             .iter()
             .copied()
@@ -374,6 +380,7 @@ impl Maker<'_> {
     fn root_of(&self, slot: Slot) -> Option<PathBuf> {
         let nodes = &self.state.plan.nodes;
         let mut up = std::iter::successors(Some(slot), |s| nodes[*s].parent);
+        // An image counts as a root: it ends the search without a path.
         up.find(|s| nodes[*s].root.is_some() || nodes[*s].image.is_some())
             .and_then(|s| nodes[s].root.clone())
     }
@@ -391,6 +398,8 @@ impl Maker<'_> {
             PlannedEnd::Node { node, .. } => Some(*node),
             _ => None,
         }));
+        // Only what is needed: a lab of a thousand nodes would need as many descriptors for one new
+        // link.
         let open = |slot: Slot| {
             let init = inits.get(&self.id(slot)).ok_or_else(|| ended(&self.name(slot)))?;
             init.network(&self.name(slot))
@@ -421,6 +430,7 @@ impl Maker<'_> {
         links: &[LinkSlot],
     ) -> Result<()> {
         let plan = &self.state.plan;
+        // Ports need their bridge.
         if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
             links::make_switches(plan, spaces.core.as_fd())?;
         }

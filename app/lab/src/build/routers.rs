@@ -15,11 +15,14 @@ use crate::{Error, Result, Subject};
 /// for them in `carried`.
 pub(crate) fn around(spec: NodeSpec, plan: &Plan, slot: Slot, carried: &Path) -> NodeSpec {
     let Some(mut daemons) = plan.daemons_of(slot) else { return spec };
+    // Files that an earlier node's daemons left, so that a restart is graceful.
     for entry in std::fs::read_dir(carried).into_iter().flatten().flatten() {
         let path = format!("{CARRIED}/{}", entry.file_name().to_string_lossy());
         daemons.files.push(FileSpec::new(path, FileContent::From(entry.path())));
     }
+    // The file's own programs may need the routes.
     daemons.programs.extend(spec.run);
+    // Behind the daemons' files: the lab's file may replace one of them.
     daemons.files.extend(spec.files);
     NodeSpec { run: daemons.programs, files: daemons.files, ..spec }
 }
@@ -34,6 +37,7 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
         let daemons = plan.daemons_of(slot).unwrap_or_default();
         let names = daemons.files.iter().filter_map(|f| Path::new(&f.path).file_stem()?.to_str());
         let missing = names.map(|name| (name, in_root(plan, node, name)));
+        // The group file belongs to no daemon.
         let missing = missing.filter(|(name, path)| *name != "group" && !path.exists());
         if let Some((name, path)) = missing.into_iter().next() {
             return Err(Unsupported {
@@ -59,6 +63,7 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
 
 /// Where the host has a daemon of a node.
 fn in_root(plan: &Plan, node: &PlannedNode, daemon: &str) -> PathBuf {
+    // A child sees its parent's root.
     let up = std::iter::successors(Some(node), |of| plan.node_at(of.parent?));
     let root = up.filter_map(|of| of.root.as_deref()).next().unwrap_or(Path::new("/"));
     root.join(FOLDER.trim_start_matches('/')).join(daemon)

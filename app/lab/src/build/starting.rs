@@ -43,6 +43,7 @@ pub(crate) fn start(
     slots: &[Slot],
     progress: &dyn Fn(&str, usize, usize),
 ) -> Result<ReadinessNotes> {
+    // An earlier start may have been cut off in the middle of it.
     folder.forget_half_made()?;
     let of_slots = |has: fn(&PlannedNode) -> bool| -> Vec<&PlannedNode> {
         slots.iter().filter_map(|slot| plan.node_at(*slot)).filter(|node| has(node)).collect()
@@ -74,6 +75,7 @@ fn ask_all(
     };
     let mut asked = Vec::new();
     for node in nodes {
+        // Asked before any is heard: all work at the same time.
         let connection = ask(node)?;
         let (failures, told) = (vec![], ReadinessNotes::default());
         asked.push(StartingNode { node: &node.name, connection, failures, told });
@@ -98,6 +100,7 @@ fn heard(
     progress: &dyn Fn(usize, usize),
 ) -> Result<ReadinessNotes> {
     let total = asked.len();
+    // In order: each wait covers what the others do meanwhile.
     for (done, one) in asked.iter_mut().enumerate() {
         progress(done, total);
         one.hear_whole()?;
@@ -141,6 +144,7 @@ impl StartingNode<'_> {
 
     /// Reads the replies that have arrived since.
     fn hear_rest(&mut self) -> Result<()> {
+        // Without waiting: only what has come.
         while self.failures.is_empty() && wait_readable(&self.connection, std::time::Duration::ZERO)
         {
             match self.connection.receive()? {
@@ -170,5 +174,6 @@ pub(crate) fn has_work(node: &PlannedNode) -> bool {
         || !node.setup.is_empty()
         || !node.exec.is_empty()
         || node.health.is_some()
+        // Another time limit alone gives nothing to wait for.
         || node.ready != Ready { timeout: node.ready.timeout, ..Ready::default() }
 }

@@ -37,6 +37,7 @@ pub(super) fn probe(
     attempt: fn() -> Result<(), Error>,
 ) -> Result<String, Unsupported> {
     let privileged = caps::is_privileged();
+    // In a child: a namespace entered by this thread could not be left as an ordinary user.
     let tried = feature::in_child(move || {
         if !privileged {
             feature::enter_own_user_namespace()?;

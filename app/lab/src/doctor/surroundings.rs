@@ -92,6 +92,7 @@ fn plugin_folders() -> Vec<PathBuf> {
         return std::env::split_paths(&only).collect();
     }
     let mut libraries: Vec<PathBuf> = vec![];
+    // The order of the dynamic loader: its variable comes before the system's folders.
     libraries.extend(set("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
     let architecture = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let system = [architecture.as_str()].into_iter().chain(LIBRARIES).map(PathBuf::from);
@@ -111,6 +112,7 @@ fn plugin(folders: &[PathBuf]) -> Result<String, Unsupported> {
     found.map(|path| path.display().to_string()).ok_or_else(|| {
         let mut all: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
         let mut seen = std::collections::BTreeSet::new();
+        // Only neighbours are removed by `dedup`: a folder may come back later in the list.
         all.retain(|folder| seen.insert(folder.clone()));
         Unsupported {
             feature: "plug-in of libvdeplug",

@@ -85,6 +85,7 @@ fn packet_sockets() -> Result<String, Unsupported> {
 
 fn io_uring() -> Result<String, Unsupported> {
     let needs = match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
+        // Sandboxes and distributions switch it off by this sysctl (Linux 6.6).
         Ok(text) if text.trim() != "0" => {
             "allow it with: sudo sysctl -w kernel.io_uring_disabled=0"
         }
@@ -99,6 +100,7 @@ fn io_uring() -> Result<String, Unsupported> {
 
 /// The hook of measuring, and whether points on several machines can be compared.
 fn measuring() -> Result<String, Unsupported> {
+    // One machine's clock is enough for most; TAI is needed to compare machines.
     let hook = by(ebpf::measure_supported(Clock::Monotonic)?);
     match ebpf::measure_supported(Clock::Tai) {
         Ok(_) => Ok(hook),

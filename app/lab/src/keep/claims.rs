@@ -40,6 +40,7 @@ impl Claims {
         let name = ledger.claim(folder.hash());
         let mut claims = Claims { ledger, locked, name, others: vec![], is_own: false };
         for name in claims.ledger.claims(&claims.locked)? {
+            // The lab itself is made a second time: that is found elsewhere.
             if name == claims.name {
                 claims.is_own = true;
                 continue;
@@ -53,6 +54,7 @@ impl Claims {
     /// Whether no other has any of these.
     pub(crate) fn leave(&self, prefixes: &[IpNet]) -> bool {
         let meets = |a: &IpNet, b: &IpNet| a.contains(b) || b.contains(a);
+        // Prefixes of different lengths overlap only if one holds the other.
         !self.others.iter().any(|taken| prefixes.iter().any(|own| meets(taken, own)))
     }
 

@@ -54,6 +54,7 @@ pub(crate) struct Doors {
 impl Doors {
     /// Undoes what the doors of a lab are outside of it, so that others can be laid.
     pub(crate) fn close(&self, folder: &Folder) -> Result<()> {
+        // The process first: it uses what is given back.
         *self.outside() = None;
         outside::end_process(folder)?;
         give_back(folder)
@@ -98,6 +99,7 @@ impl Doors {
     ) -> Result<()> {
         let leads = next.links.iter().any(PlannedLink::leads_to_internet);
         let other = leads && lab_prefixes(next) != lab_prefixes(&state.plan);
+        // Most changes are not about doors: nothing need be asked of the host.
         if !moves && !other {
             return Ok(());
         }
@@ -167,6 +169,7 @@ impl Keeper for Doors {
     }
 
     fn restore_host(&self, folder: &Folder) -> Result<()> {
+        // The list cannot be read: what carries the lab's names is undone.
         let changes = match folder.read_host_changes() {
             Err(Error::Unreadable { .. }) => opening::seen(folder)?,
             read => read?,
@@ -219,6 +222,7 @@ pub(crate) fn lab_prefixes(plan: &Plan) -> Vec<IpNet> {
         _ => &[],
     });
     let all: Vec<IpNet> = of_nodes.chain(of_doors).map(IpNet::trunc).collect();
+    // Aggregated: fewer rules, and the kernel refuses sets with overlapping intervals.
     IpNet::aggregate(&all)
 }
 
@@ -261,6 +265,7 @@ fn close(folder: &Folder, changes: &[HostChange]) -> Vec<Error> {
 }
 
 fn undo(socket: &mut Socket, folder: &Folder, change: &HostChange) -> Result<()> {
+    // The file might be changed by others: undoing runs as root.
     if !change.is_ours() {
         let object = format!("{:?}", folder.path().join("host.json"));
         let reason = format!(

@@ -74,6 +74,7 @@ impl Flows {
     /// Sends a request to a switch.
     pub(crate) fn ask(&self, folder: &Folder, switch: &str, request: &Request) -> Result<Answer> {
         let object = Subject::of("switch", switch);
+        // A connection of its own each time: one request of another does not wait for this.
         let none = || Error::Busy {
             object: object.clone(),
             reason: "its process is not there at the moment".into(),
@@ -83,6 +84,7 @@ impl Flows {
             netloom_flow::Error::Refused(reason) => {
                 Error::Invalid { object: object.clone(), reason }
             }
+            // It ended between the look and the request.
             netloom_flow::Error::Control(Fault::Ended) => none(),
             other => Error::of(&object, "ask")(other),
         })
@@ -174,6 +176,7 @@ impl Keeper for Flows {
             inner.end_all();
         }
         let started = inner.start_missing(context)?;
+        // Those just started were told everything at their start.
         for wanted in desired_state::all(plan).filter(|wanted| !started.contains(&wanted.name())) {
             let Some(agent) = inner.agents.get_mut(&wanted.name()) else { continue };
             let links = fresh.links.iter().map(|at| &plan.links[*at]);
@@ -222,6 +225,7 @@ impl Keeper for Flows {
                     .into_iter()
                     .for_each(|port| agent.remove_port(port));
             }
+            // Ports without a number are those of switches of other kinds.
             let PlannedEnd::Port { switch, number: Some(number), .. } = end else { continue };
             let name = state.plan.switch_at(*switch).map(|switch| &switch.name);
             if let Some(agent) = name.and_then(|name| inner.agents.get_mut(name)) {
@@ -229,6 +233,7 @@ impl Keeper for Flows {
             }
         }
         for node in gone.nodes {
+            // Descriptors would keep the network of a node that goes alive.
             inner.agents.values_mut().for_each(|agent| agent.let_go(|space| space.node == *node));
         }
     }
@@ -277,6 +282,7 @@ impl Inner {
             if self.agents.get(&name).is_some_and(Agent::lives) {
                 continue;
             }
+            // One of an earlier lab process goes on: its flows and counters stay.
             let agent = match Agent::find(context.folder, &name)? {
                 Some(agent) => agent,
                 None => {

@@ -76,6 +76,7 @@ impl Guards {
         let object = format!("node {:?}", node.name);
         let Some(dir) = state.groups.sockets_dir(node.id.get()) else { return Ok(()) };
         let mut inner = self.inner();
+        // Nothing to remove either: most labs have no limit.
         if inner.sockets.is_none() && node.limits.sockets.is_none() {
             return Ok(());
         }
@@ -102,12 +103,15 @@ impl Guards {
         new: &PlannedNode,
     ) -> Result<()> {
         let mut inner = self.inner();
+        // A new budget begins without what was learnt under the old one.
         inner.followed.remove(&number(new));
+        // A node's own protection replaces the guards of its doors.
         inner.unguard_doors(context, slot, &old.protect)?;
         match (old.protect.is_empty(), new.protect.is_empty()) {
             (true, true) => {}
             (_, true) => inner.unprotect(context, slot)?,
             (true, false) => {
+                // Before the plan has it: the caller writes that when this succeeded.
                 inner.protect_with(context, slot, &new.protect)?;
                 let links = points::links_around(context.state, slot);
                 inner.gate(context, &points::ports_of(context.state, &links))?;
@@ -175,14 +179,17 @@ impl Keeper for Guards {
         let plan = &context.state.plan;
         let core = plan.core_slot();
         if fresh.slots.contains(&core) {
+            // Shields of a core that is gone hold maps of nothing.
             self.forget(context.state, Gone { nodes: &[NodeId::CORE], links: &[] });
         }
+        // The core itself is not protected.
         let mut touched: Vec<Slot> = fresh.slots.iter().copied().filter(|s| *s < core).collect();
         for slot in &touched {
             self.limit_sockets(context.state, &plan.nodes[*slot])?;
         }
         let ends = fresh.links.iter().flat_map(|l| &plan.links[*l].ends);
         touched.extend(ends.filter_map(|e| match e {
+            // Living nodes at new links have a new interface to guard.
             PlannedEnd::Node { node, .. } => Some(*node),
             _ => None,
         }));
@@ -250,6 +257,7 @@ impl Inner {
             let found =
                 SocketLimits::reopen(&lab).map_err(Error::of(object, "find its programs"))?;
             self.sockets = Some(match found {
+                // Programs of an earlier lab process: their counts go on.
                 Some(found) => found,
                 None => {
                     SocketLimits::create(&lab).map_err(Error::of(object, "load its programs"))?
@@ -290,6 +298,7 @@ impl Inner {
                         .to_owned(),
                 });
             }
+            // Moved into the work: programs are placed from inside the namespace.
             let known = self.shields.remove(&point.at.space);
             let shield = attach::run_in_living(context.inits, point.at.space, &object, || {
                 let shield = match known {
@@ -400,6 +409,7 @@ impl Inner {
         let node = &context.state.plan.nodes[slot];
         let object = format!("node {:?}", node.name);
         let names = names_here(context.state, node);
+        // Disabling ends the threads.
         self.threads.remove(&node.id);
         attach::run_in_living(context.inits, node.id, &object, || {
             for name in names {
@@ -416,6 +426,7 @@ impl Inner {
         let names = names_here(context.state, node);
         let threads = attach::run_in_living(context.inits, node.id, &object, || {
             let found = names.iter().filter_map(|n| charge::threads(*n).ok()).flatten();
+            // A number may be another process's by now, which must not be charged.
             Ok(found.filter(|thread| netloom_sys::process::is_kernel_thread(*thread)).collect())
         })?;
         self.threads.insert(node.id, threads.unwrap_or_default());

@@ -75,6 +75,7 @@ impl Ledger {
     /// The ledger of the calling process's network namespace.
     pub(crate) fn open() -> Result<Ledger> {
         let space = "/proc/self/ns/net";
+        // Labs in other network namespaces have sysctls of their own.
         let inode = fs::metadata(space).map_err(Error::at(space, "look at"))?.ino();
         Ok(Ledger::at(Path::new(HOME), Path::new("/proc/sys"), inode))
     }
@@ -98,9 +99,11 @@ impl Ledger {
                 continue;
             };
             let file = match locked.home.open_file(name, OFlags::RDONLY) {
+                // Its owner has removed it since the list was read.
                 Err(e) if is_missing(&e) => continue,
                 opened => opened.map_err(&failed)?,
             };
+            // A shared lock is refused only while its owner lives and has it alone.
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => living.push(name.to_owned()),
                 _ => {
@@ -113,6 +116,7 @@ impl Ledger {
 
     /// Removes the folder, whose lock the caller holds, if it is empty; a process that waits for the lock notices that.
     pub(super) fn leave_home(&self) {
+        // Fails while anything is in it, as it should.
         let _ = fs::remove_dir(&self.home);
     }
 
@@ -135,9 +139,11 @@ impl Ledger {
     ) -> Result<()> {
         self.locked(user, |locked, entries| {
             match entries.get_mut(path) {
+                // A repeated attempt counts once.
                 Some(entry) if entry.users.iter().any(|known| known == user) => {}
                 Some(entry) => entry.users.push(user.to_owned()),
                 None => {
+                    // A kernel without this sysctl needs none set.
                     let Some(old) = self.read(path) else { return Ok(()) };
                     entries.insert(path.to_owned(), Entry { old, users: vec![user.to_owned()] });
                 }
@@ -157,6 +163,8 @@ impl Ledger {
             let Some(entry) = entries.get_mut(path) else { return self.set(path, old) };
             entry.users.retain(|known| known != user);
             if entry.users.is_empty() {
+                // The value first: a killed process leaves an entry that the next one finds without
+                // users.
                 self.set(path, &entry.old.clone())?;
                 entries.remove(path);
             } else if let Some(raised) = entry.raised(path) {
@@ -226,6 +234,7 @@ impl Ledger {
     pub(super) fn lock(&self) -> Result<Locked> {
         let failed = Error::in_runtime(&self.home);
         loop {
+            // Another process may remove the folder between these calls.
             let (home, _) = match TrustedDir::make(&self.home) {
                 Err(e) if is_missing(&e) => continue,
                 made => made.map_err(&failed)?,
@@ -236,6 +245,7 @@ impl Ledger {
             };
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)
                 .map_err(Error::at(&self.home, "lock"))?;
+            // A lock on a removed folder keeps nobody out of its successor.
             let (held, there) = (rustix::fs::fstat(&lock), rustix::fs::stat(&self.home));
             if let (Ok(held), Ok(there)) = (held, there)
                 && identity(&held) == identity(&there)
@@ -260,6 +270,7 @@ impl Ledger {
 
     /// Sets a sysctl, if it is one that labs set, whatever a file says.
     fn set(&self, path: &str, value: &str) -> Result<()> {
+        // Files might be changed by others, and this runs as root.
         if !settings::are_ours(path) {
             let reason = "it is not a setting that labs set, and is left alone".to_owned();
             return Err(Error::Invalid { object: format!("sysctl {path:?}").into(), reason });

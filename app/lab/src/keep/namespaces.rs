@@ -30,6 +30,7 @@ pub(crate) struct Namespaces {
 
 /// The name of a node; a child's has its parent's before it.
 fn path(lab: &str, node: &str) -> Option<PathBuf> {
+    // Names of files have no slash.
     let name = format!("{lab}-{}", node.replace('/', "-"));
     (name.len() <= LONGEST).then(|| Path::new(PLACE).join(name))
 }
@@ -38,6 +39,7 @@ fn path(lab: &str, node: &str) -> Option<PathBuf> {
 fn is_dead(path: &Path) -> bool {
     let Ok(target) = std::fs::read_link(path) else { return false };
     let of_a_process = target.starts_with("/proc") && target.ends_with("ns/net");
+    // Anything else there is somebody's.
     of_a_process && std::fs::metadata(&target).is_err()
 }
 
@@ -54,6 +56,7 @@ fn place(path: &Path, pid: i32) -> bool {
                 }
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                // An earlier lab process gave it already.
                 if std::fs::read_link(path).is_ok_and(|old| old == Path::new(&target)) {
                     return true;
                 }

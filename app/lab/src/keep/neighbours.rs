@@ -42,6 +42,7 @@ fn needs(wanted: Wanted) -> [(u32, [&'static str; 2]); 2] {
 
 /// Raises the limits for the lab in `folder`. Those of a growing lab follow it; those of a smaller one stay.
 fn make_room(folder: &Folder, wanted: Wanted) -> Result<()> {
+    // The kernel's default is enough for many such labs.
     for (need, limits) in needs(wanted).into_iter().filter(|(need, _)| *need > FEW) {
         for path in limits {
             raise(folder, path, need.min(MOST))?;
@@ -90,6 +91,7 @@ pub fn lacking(wanted: Wanted) -> Option<String> {
         limits.push(limit);
         settings.push(setting);
     }
+    // Both families mostly have the same limit.
     limits.dedup();
     (!wants.is_empty()).then(|| {
         format!(

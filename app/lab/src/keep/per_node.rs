@@ -90,9 +90,11 @@ impl Inner {
 
     fn start_missing<K: Kind>(&mut self, context: &Context<'_>) -> Result<()> {
         for node in context.state.plan.nodes.iter().filter(|node| K::has(node)) {
+            // A node without an init gets its process when it is recreated.
             let Some(init) = living(context.inits, node.id).filter(|_| !self.lives(node.id)) else {
                 continue;
             };
+            // One of an earlier lab process goes on.
             let process = match Process::holding(K::ROLE, &K::lock(context.folder, node))? {
                 Some(process) => Some(process),
                 None => K::start(context, node, init)?,
@@ -127,6 +129,7 @@ impl Inner {
     /// Whether every living node that has one has it.
     fn is_whole<K: Kind>(&self, state: &State, inits: &Inits) -> bool {
         let mut nodes = state.plan.nodes.iter().filter(|node| K::has(node));
+        // A node that has ended needs none.
         nodes.all(|node| living(inits, node.id).is_none() || self.lives(node.id))
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn check_new(folder: &Folder, running: &Plan, node: &PlannedNode) -> 
     let had = |port: &Port| {
         let of = |node: &PlannedNode| spec(folder, node).ports;
         running.nodes.iter().filter(|node| !node.ports.is_empty()).flat_map(of).any(|known| {
+            // The lab has the port already: trying it would find its own listener.
             (known.listen.port(), known.protocol) == (port.listen.port(), port.protocol)
         })
     };

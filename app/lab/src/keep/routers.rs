@@ -45,6 +45,7 @@ fn spec(folder: &Folder, plan: &Plan, node: &PlannedNode, init: &Init) -> Spec {
         openflow: folder.flow_socket(&name),
         interfaces: interfaces.collect(),
         grace: node.kind.as_router().map_or(0, |router| router.grace),
+        // The daemons' files are the node's, as its init sees them.
         root: Some(PathBuf::from(format!("/proc/{}/root", init.pid.as_raw_nonzero()))),
         ospf: plan.announced(node).map(|(router, area, grace)| Ospf { router, area, grace }),
         home: folder.flow_folder(&name),

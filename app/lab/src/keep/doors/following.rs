@@ -30,6 +30,7 @@ pub(super) struct Following {
 impl Following {
     pub(super) fn of(old: &Plan, new: &Plan) -> Following {
         let ways = |plan: &Plan| -> Vec<Way> {
+            // Sets: a lab may have thousands of ways.
             let all = plan.ways_back().into_iter();
             all.map(|way| (plan.links[way.door].id, way.to, way.via)).collect()
         };

@@ -31,6 +31,7 @@ pub(super) fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
         let mut socket = Socket::open().map_err(Error::of("host", "open a netlink socket"))?;
         let mut outers = Vec::new();
         if links.iter().any(|link| plan.links[*link].leads_to_internet()) {
+            // Before anything is changed: an overlap would cut the host off.
             doors.check_overlap(&mut socket)?;
         }
         let back = plan.ways_back();
@@ -100,8 +101,10 @@ pub(super) fn check_new(folder: &Folder, plan: &Plan) -> Result<()> {
 /// Why an interface of the host cannot be bridged in.
 fn in_use(socket: &mut Socket, found: &LinkInfo, object: &str) -> Result<Option<&'static str>> {
     let addresses = socket.addresses().map_err(Error::of(object, "read addresses"))?;
+    // Every interface has those: nobody reaches the host by them on purpose.
     let own = addresses.iter().any(|a| a.link == found.index && !is_link_local(a.address));
     Ok(match found.master {
+        // A bridge port has no address of its own: what came for it would no longer arrive.
         _ if own => Some(
             "has addresses of the host's, which would be cut off; take an interface without addresses, or use \
              `internet`",
@@ -113,6 +116,7 @@ fn in_use(socket: &mut Socket, found: &LinkInfo, object: &str) -> Result<Option<
 
 /// A name on the host for part `part` of the lab in `folder`: at most 15 bytes.
 pub(super) fn name(folder: &Folder, kind: char, part: impl Into<Option<usize>>) -> String {
+    // Interfaces have at most 15 bytes: 28 bits of the hash leave room for the part.
     let hash = folder.hash() & 0x0fff_ffff;
     let part = part.into().map_or_else(String::new, |part| format!("{part:x}"));
     format!("{MARK}{kind}{hash:0LINK_HASH$x}{part}")
@@ -169,6 +173,7 @@ impl<'a> Opening<'a> {
 
     /// Records a change before it is made.
     fn note(&mut self, change: HostChange) -> Result<()> {
+        // A repeated attempt has it already, with the value from before.
         if !self.changes.contains(&change) {
             self.changes.push(change);
             self.folder.write_host_changes(&self.changes)?;
@@ -218,6 +223,7 @@ impl<'a> Opening<'a> {
             return Err(self.refused(&format!("{object}: {reason}")));
         }
         let bridge = self.name(BRIDGE, self.plan.links[link].id.get());
+        // Before the bridge exists: a killed process leaves only what the list names.
         self.note(HostChange::Link(bridge.clone()))?;
         self.note(HostChange::Port { iface: iface.to_owned(), was_up: found.up })?;
         let mut batch = Batch::new();
@@ -226,6 +232,7 @@ impl<'a> Opening<'a> {
         let index = socket.index_of(&bridge).map_err(Error::of(&object, "find its bridge"))?;
         batch.clear();
         batch.push(object.as_str(), &Change::of(index).up());
+        // The port is raised with it: an interface that is down passes nothing.
         batch.push(object.as_str(), &Change::of(found.index).enslave(index).up());
         let outer = self.name(PORT, self.plan.links[link].id.get());
         self.push_veth(&mut batch, link, inner, &outer, Some(index))?;
@@ -244,6 +251,7 @@ impl<'a> Opening<'a> {
         self.note(HostChange::Link(outer.to_owned()))?;
         // The kernel uses the inner end's index only if the outer end has one, too.
         let index =
+            // Labs differ in the hash's part, a lab's doors in the last 12 bits.
             Some(FIRST_INDEX + self.part() * 4096 + u32::try_from(link.get() % 4096).unwrap_or(0));
         let mtu = Some(self.plan.links[link].mtu);
         let host = EndSpec { mtu, index, ..EndSpec::new(outer) };
@@ -284,6 +292,7 @@ impl<'a> Opening<'a> {
     /// Lets the host forward between its uplinks and these ends of doors, with NAT for the lab's prefixes.
     pub(super) fn translate(&mut self, socket: &mut Socket, outers: &[String]) -> Result<()> {
         self.note(HostChange::Nat(table(self.folder)))?;
+        // Rules before forwarding: at no moment does the host forward for others.
         self.with_rules(outers, nat::install)?.map_err(Error::of("internet", "install NAT"))?;
         let prefixes = lab_prefixes(self.plan);
         // Only now: on a host that did not forward, the table keeps others from being forwarded.
@@ -302,6 +311,7 @@ impl<'a> Opening<'a> {
             inside: &inside,
             uplink: None,
             prefixes: &lab_prefixes(self.plan),
+            // A host that forwarded before goes on for all.
             block_other_forwarding: !self.host_forwarded()?,
             bridges: &format!("{MARK}{BRIDGE}"),
             siblings: &format!("{MARK}{DOOR}"),
@@ -314,13 +324,16 @@ impl<'a> Opening<'a> {
         let links = socket.links().map_err(Error::of("host", "list links"))?;
         let uplinks = socket.uplinks().map_err(Error::of("host", "find uplinks"))?;
         let is_up = |i: u32| uplinks.contains(&i);
+        // Without a default route every interface that is up may lead outside.
         let any = uplinks.is_empty();
+        // Loopback does not forward.
         for link in links.iter().filter(|l| l.index != 1 && !outers.contains(&l.name)) {
             let other_lab = link.name.starts_with(MARK) && link.name.len() > 10;
             if is_up(link.index) || (any && link.up && !other_lab) {
                 self.set(&settings::forwarding(&link.name), "1")?;
                 // A forwarding host ignores router advertisements, from which it may have its own route.
                 let accept = settings::accept_ra(&link.name);
+                // One that ignores them already stays as it is.
                 if self.ledger.read(&accept).as_deref() == Some("1") {
                     self.set(&accept, "2")?;
                 }
@@ -347,6 +360,7 @@ impl<'a> Opening<'a> {
 
     /// Sets a sysctl, unless the host has the value already.
     fn set(&mut self, path: &str, value: &str) -> Result<()> {
+        // A kernel without IPv6 has no such sysctl.
         let Some(now) = self.ledger.read(path) else { return Ok(()) };
         // The value before any lab set it: the last lab restores that.
         let old = self.ledger.before(path, &self.folder.path())?.unwrap_or(now);

@@ -62,7 +62,9 @@ impl Outside {
     pub(super) fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<Outside> {
         let (folder, plan) = (ground.folder, &ground.state.plan);
         check_prefixes(plan)?;
+        // That of an earlier lab process has another namespace.
         end_process(folder)?;
+        // A thread's namespace of its own: this process stays where it is.
         let space = on_a_thread(|| {
             namespace::new_network().map_err(Error::of(OUTSIDE, "make a network namespace"))?;
             namespace::current_network().map_err(Error::of(OUTSIDE, "open its network namespace"))
@@ -85,6 +87,7 @@ impl Outside {
         let path = Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join("root");
         let space = fs::File::open(path.join(beneath));
         match space {
+            // Looked at after opening: the pid may be another process's by then.
             Ok(space) if process.lives() => {
                 let (space, process) = (space.into(), Some(process));
                 Ok(Some(Outside { space, process, pause: Pause::default() }))
@@ -216,6 +219,7 @@ fn door(
     };
     let name = outer(planned);
     // The kernel uses the inner end's index only if the outer end has one, too.
+    // The namespace is the lab's own: no hash is needed to keep labs apart.
     let index = FIRST_INDEX + u32::try_from(link.get() % 4096).unwrap_or(0);
     let own = EndSpec { mtu: Some(planned.mtu), index: Some(index), ..EndSpec::new(&name) };
     let mut spec = VethSpec::new(own, end(plan, spaces, link, 1 - side)?);
@@ -299,10 +303,12 @@ fn start_with(folder: &Folder, plan: &Plan, space: &OwnedFd, tool: Tool) -> Resu
     })?;
     let until = Instant::now() + START;
     loop {
+        // Made by the program: when, only a look tells.
         if inside(space.as_fd(), OUTSIDE, prepare_tap)? {
             return Ok(process);
         }
         if !process.lives() || Instant::now() > until {
+            // One without a working tap must not stay.
             process.end();
             return Err(Error::of(&object, "pass what leaves the lab")(printed(&log)));
         }

@@ -69,6 +69,7 @@ impl Doors {
                 let link = &state.plan.links[way.door];
                 let Some(end) = host.end(link) else { continue };
                 let again = Route { replace: true, ..Route::new(way.to, Some(way.via), end.index) };
+                // `replace`: a route that exists is not a failure.
                 batch.push(format!("link {:?}", link.name), &again);
             }
             if !batch.is_empty() {
@@ -128,6 +129,7 @@ impl<'a> Host<'a> {
         link: &PlannedLink,
         way: &WayBack,
     ) -> Result<Option<String>> {
+        // A door that is down on purpose lacks nothing.
         let is_down = self.state.down.contains(&link.id);
         let Some(end) = self.end(link).filter(|end| end.up && !is_down) else { return Ok(None) };
         let to = way.to.hosts().next().unwrap_or(way.to.network());
@@ -217,6 +219,7 @@ impl Opening<'_> {
     fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.changes.iter().filter_map(|change| match change {
             HostChange::Sysctl { path, .. } if !change.is_limit() => {
+                // Router advertisements are accepted by a forwarding host only with 2.
                 Some((path.as_str(), if path.ends_with("accept_ra") { "2" } else { "1" }))
             }
             _ => None,

@@ -38,6 +38,7 @@ pub(crate) struct Space {
     pub(crate) init: OwnedFd,
 }
 
+// By pidfd: a pid may be given again.
 impl Space {
     pub(crate) fn has_ended(&self) -> bool {
         process::has_ended(self.init.as_fd())
@@ -74,6 +75,7 @@ impl Agent {
         let (folder, name) = (context.folder, &*wanted.name());
         let object = || format!("switch {name:?}");
         make_private_dir(&folder.flow_folder(name))?;
+        // Its ports' interfaces are there.
         let core = attach::open(context.inits, NodeId::CORE)?.ok_or_else(|| Error::Busy {
             object: object().into(),
             reason: "the lab's core namespace is gone; `netloom up` recreates it".into(),
@@ -139,6 +141,7 @@ impl Agent {
         let all: Vec<_> = desired_state::ports(plan, slot, plan.links.iter()).collect();
         for port in shown.ports {
             let is_same = |p: &PortSpec| p.number == port.number && p.interface == port.interface;
+            // Of a link that was removed while no lab process lived.
             if !all.iter().any(is_same) {
                 connection.remove_port(port.number).map_err(self.failed("take a port away"))?;
             }
@@ -181,6 +184,7 @@ impl Agent {
             } else if known {
                 continue;
             }
+            // An older init of the same node has another namespace.
             self.spaces.retain(|known| known.node != id);
             self.spaces.push(Space { node: id, name, init });
         }

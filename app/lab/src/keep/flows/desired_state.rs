@@ -41,6 +41,7 @@ pub(super) fn application(plan: &Plan, folder: &Folder, wanted: &Wanted<'_>) -> 
                 tables: 4,
                 max_entries: ROUTES,
                 waiting: WAITING,
+                // Without its controller a plane goes on forwarding by the last routes.
                 fail: Fail::Secure,
                 openflow: folder.flow_socket(&name),
                 ..Application::new(&name, number + 1, &folder.flow_folder(&name))
@@ -80,6 +81,7 @@ fn controllers(
     switch: &PlannedSwitch,
     options: &OpenflowSwitch,
 ) -> Vec<application::Controller> {
+    // Controllers connect to the slicer, each to its slice's switch.
     if plan.is_sliced(&switch.name) {
         let target = Target::Unix(folder.slicer_socket());
         return vec![application::Controller { target, namespace: None }];
@@ -123,6 +125,7 @@ pub(super) fn is_of(of: &Controller, shown: &ControllerShown) -> bool {
 
 /// The nodes with controllers of a switch.
 pub(super) fn nodes_of(options: &OpenflowSwitch) -> impl Iterator<Item = &str> {
+    // Several controllers may be in one node, whose namespace is given once.
     let mut seen = std::collections::BTreeSet::new();
     options.controllers.iter().filter_map(Controller::node).filter(move |node| seen.insert(*node))
 }

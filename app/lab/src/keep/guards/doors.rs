@@ -36,6 +36,7 @@ pub(super) fn of(
     link: &PlannedLink,
     with: Option<(Slot, &Protect)>,
 ) -> Option<Door> {
+    // An ordinary user's doors lead through a namespace of the lab's own.
     if !matches!(state.form(link), LinkForm::Bridged | LinkForm::Nat) || state.user {
         return None;
     }
@@ -48,6 +49,7 @@ pub(super) fn of(
                 _ => &planned.protect,
             };
             let here = !is_absent(state, planned, &planned.interfaces[interface]);
+            // A node with `protect: off` has its doors open.
             let open = protect.is_empty() && protect.auto.is_none();
             let at = || attach::at_interface(state, node, interface, Direction::Ingress);
             (here && open).then(at)?
@@ -95,6 +97,7 @@ impl Inner {
             let Some(shield) = known.map_or_else(|| new_shield(door.at.space).ok(), Some) else {
                 return Ok(None);
             };
+            // Counts only, until the load feedback sets a budget.
             let open = Budget::default();
             let guarded = shield.protect(door.at.index, door.at.direction, door.number, &open);
             if let Err(error) = guarded.map_err(Error::of("door", "guard")) {
@@ -132,6 +135,7 @@ impl Inner {
     /// Drops at the doors of a node that is not protected itself; `None` while nothing is bounded.
     pub(super) fn at_doors(&self, state: &State, slot: Slot) -> Option<ProtectView> {
         let mut view = ProtectView { auto: true, ..ProtectView::default() };
+        // At a bridge a door's drops are not one node's.
         for link in links_of(state, slot) {
             let Some(door) = of(state, &link, None).filter(|d| d.at.space != NodeId::CORE) else {
                 continue;
@@ -142,6 +146,7 @@ impl Inner {
             let budget = self.followed.get(&door.number).and_then(Followed::budget);
             view.auto_packets = view.auto_packets.into_iter().chain(budget).min();
         }
+        // Doors are guarded everywhere: without drops it is not worth a line.
         (view.dropped_packets > 0 || view.auto_packets.is_some()).then_some(view)
     }
 }

@@ -72,6 +72,7 @@ impl Follower {
 
     /// So little came in a time that nothing can be said.
     pub(super) fn rest(&mut self, time: Duration) -> Option<u64> {
+        // After a rest the next reading has nothing to compare with.
         self.last = None;
         self.grow(time);
         self.budget()
@@ -80,6 +81,7 @@ impl Follower {
     fn grow(&mut self, time: Duration) {
         let Some(budget) = self.budget else { return };
         self.calm += time;
+        // Slowly at first: growth finds the limit again, and each time some frames are wasted.
         let growth = if self.calm < CALM { GROWTH } else { FAST };
         let grown = budget * f64::powf(growth, time.as_secs_f64());
         self.budget = (grown < MOST).then_some(grown);
@@ -89,6 +91,7 @@ impl Follower {
     /// to be the cause: a super-frame is many datagrams.
     pub(super) fn look(&mut self, now: Reading, time: Duration, most: f64) -> Option<u64> {
         let before = self.last.replace(now);
+        // A first reading gives no rate.
         let Some(before) = before.filter(|_| !time.is_zero()) else { return self.budget() };
         let rate = |now: u64, before: u64| {
             #[expect(clippy::cast_precision_loss, reason = "counts of seconds are below 2^53")]
@@ -96,9 +99,11 @@ impl Follower {
             count / time.as_secs_f64()
         };
         let (came, wasted) = (rate(now.passed, before.passed), rate(now.wasted, before.wasted));
+        // More wasted than can have come: something else filled the queues.
         let waste = wasted > NONE.1 && wasted > NONE.0 * came && wasted <= most * came;
         if waste {
             let kept = (PART * (came - wasted)).max(LEAST);
+            // Waste never raises a budget that is lower already.
             self.budget = Some(self.budget.map_or(kept, |budget| budget.min(kept)));
             self.calm = Duration::ZERO;
         } else {

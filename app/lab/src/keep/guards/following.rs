@@ -53,9 +53,11 @@ impl Guards {
             inner.followed.clear();
             return false;
         }
+        // Nodes and doors that are no longer in the plan.
         inner.followed.retain(|number, _| subjects.iter().any(|s| s.number == *number));
         let busy: Vec<bool> = subjects.iter().map(|s| inner.is_busy(s)).collect();
         let mut wasted = BTreeMap::new();
+        // Reading every node's counters costs most: only while something is busy.
         if busy.contains(&true) {
             let each = inits().into_iter().filter_map(|(id, pid)| Some((id, waste::of(pid)?)));
             wasted.extend(each);
@@ -64,6 +66,7 @@ impl Guards {
             let wasted = busy.then(|| match subject.node {
                 Some(node) => wasted.get(&node).copied().unwrap_or(0),
                 None => {
+                    // A node with a door of its own is that door's.
                     let own = wasted.iter().filter(|(node, _)| !subject.others.contains(node));
                     own.map(|(_, wasted)| wasted).sum()
                 }
@@ -123,6 +126,7 @@ impl Inner {
         let known = self.followed.entry(subject.number).or_default();
         let came = passed.saturating_sub(std::mem::replace(&mut known.passed, passed));
         let time = known.at.map_or(Duration::ZERO, |at| at.elapsed());
+        // Without an earlier look there is no time to compare with.
         known.at.is_some() && u128::from(came) * 1000 > LITTLE * time.as_millis()
     }
 
@@ -145,6 +149,7 @@ impl Inner {
             ));
         }
         let frames = budget.into_iter().chain(subject.packets).min();
+        // A call to the kernel is saved, as mostly nothing changes.
         if known.set == Some(frames) {
             return;
         }

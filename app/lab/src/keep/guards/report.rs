@@ -21,6 +21,7 @@ pub(super) fn add(
     view.dropped_packets += totals.dropped.frames;
     view.dropped_bytes += totals.dropped.bytes;
     let mut known: BTreeMap<String, usize> =
+        // Several namespaces may count the same sender.
         view.senders.iter().enumerate().map(|(at, sender)| (sender.sender.clone(), at)).collect();
     for sender in &totals.senders {
         let words = sender_words(state, slot, space, sender.ifindex);
@@ -37,6 +38,7 @@ pub(super) fn add(
 
 /// The sender: by the interface that frames entered by, by their source address, or all others.
 fn sender_words(state: &State, slot: Slot, space: Option<NodeId>, sender: u32) -> String {
+    // Indexes mean ports in the core alone.
     let plan = &state.plan;
     let by_port = || {
         let (link, side) = plan.port_of(sender).filter(|_| space == Some(NodeId::CORE))?;
@@ -69,6 +71,7 @@ fn only_neighbour(state: &State, slot: Slot) -> Option<String> {
         let here = PlannedEnd::Node { node: slot, interface };
         let side = link.ends.iter().position(|e| *e == here)?;
         let other = &link.ends[1 - side];
+        // A switch has many senders behind it.
         (!matches!(other, PlannedEnd::Port { .. })).then(|| plan.end_text(other))
     };
     match plan.nodes[slot].interfaces.as_slice() {
