@@ -154,6 +154,7 @@ fn compare(
     new: &[Object<'_>],
     same: &dyn Fn(usize, usize) -> bool,
 ) -> Vec<Item> {
+    // By name, looked up: lists of 65,536 nodes would else be compared pair by pair.
     let (in_old, in_new) = (places(old), places(new));
     let item = |name: &str, old, new, changes| {
         let name = name.to_owned();
@@ -230,6 +231,7 @@ impl Difference {
         let only_routes: Vec<&str> = routed.filter(|name| !told(name)).collect();
         lines.extend(routes_words(&only_routes));
         if lines.len() > most.max(1) {
+            // One line is for the count itself.
             let rest = lines.split_off(most.max(1) - 1).len();
             lines.push(format!("and {rest} more"));
         }
@@ -274,6 +276,7 @@ impl Change {
         let Change { key, old, new, shown, .. } = self;
         let value = |value: &Option<String>| match value {
             None => "none".to_owned(),
+            // By characters: bytes could end within one.
             Some(text) if text.chars().count() > LONGEST_VALUE => {
                 format!("{}…", text.chars().take(LONGEST_VALUE).collect::<String>())
             }

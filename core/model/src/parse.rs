@@ -66,6 +66,7 @@ pub fn parse(file: &str, text: &[u8], default_name: &str) -> Result<Lab, Diagnos
         entries: 0,
         rounds: 0,
     };
+    // Looked at before YAML is read, whose errors would name a symptom.
     if let Some(what) = elsewhere::whole_file(text) {
         let help = "a lab file of netloom is YAML and starts like this: nodes: {h1: {}}".into();
         context.report.error_with(Place::START, format!("this is {what}, no lab file"), Some(help));
@@ -113,6 +114,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
         Err(Stop) => return None,
     };
     let mut lab = finish(parts, &pool, loops, &mut context.report);
+    // After all nodes: parents come before their children, and each has its own by then.
     hand_down(&mut lab.nodes, ids);
     Some(Lab { name, pool, routing, ecmp, ..lab })
 }
@@ -231,6 +233,7 @@ fn parts(fields: &Fields<'_>, context: &mut Context) -> Result<Parts, Stop> {
         Ok(())
     })?;
     let path = Path::Root.key("links");
+    // Nodes and switches first: a text like `a-b` is divided by their names.
     let known = names_of(nodes, switches);
     for (index, item) in items(fields.get("links"), &path, &mut context.report).iter().enumerate() {
         let path = path.index(index);
@@ -310,6 +313,7 @@ fn check_count(
     if count < most {
         return Ok(());
     }
+    // The count is the file's, not one repetition's.
     report.set_repetition(None);
     report.error(place, format!("more than {most} {what}"));
     Err(Stop)
@@ -318,6 +322,7 @@ fn check_count(
 /// Resolves names and performs the checks that need the whole file.
 fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> Lab {
     children::check(&mut parts.nodes, report);
+    // First names, then ends, then addresses: each check relies on the one before.
     let names = resolve::names(&parts, report);
     let links = resolve::links(&parts, &names, loops, report);
     let segment_of = segments::segment_of(&parts, &links);
@@ -356,6 +361,7 @@ fn finish_expect(raw: RawSteps, lab: &mut Lab, report: &mut Report) {
 
 /// Gives switches their kinds. Only for a lab without other errors: links with errors are not in it.
 fn finish_kinds(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report) {
+    // Their messages would follow from errors that were told already.
     if !report.is_empty() {
         return;
     }
@@ -429,6 +435,7 @@ fn finish_slices(
             );
             report.error_with(place, message, Some("leave `fail` out".to_owned()));
         }
+        // By itself it would forward between slices, whatever the file leaves out.
         switch.kind.secure();
     }
     lab.slices = slices;

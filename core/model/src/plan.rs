@@ -76,6 +76,7 @@ use crate::slices::Slice;
 /// hand leads nowhere; it names the object.
 pub fn plan(lab: &Lab) -> Result<Plan, PlanError> {
     let mut plan = build(lab)?;
+    // The text of the file belongs to the running lab, not to what is compared.
     if let Some(scheme) = &mut plan.scheme {
         scheme.file = Some(crate::write::write(lab, "").into());
     }
@@ -153,6 +154,7 @@ impl Deref for PlannedNode {
 
 impl DerefMut for PlannedNode {
     fn deref_mut(&mut self) -> &mut NodeSpec {
+        // Shared until a node is changed.
         Arc::make_mut(&mut self.spec)
     }
 }

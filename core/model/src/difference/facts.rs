@@ -248,6 +248,7 @@ fn put_image<'a>(facts: &mut Facts<'a>, image: Option<&'a ImageUse>) {
 
 /// The kernel's settings with their final values, without those that make a router.
 fn settings(node: &PlannedNode) -> std::collections::BTreeMap<&str, String> {
+    // These are one fact already: `forwarding`.
     let of_routers = |path: &str| path.ends_with("forwarding") || path.ends_with("ip_forward");
     let of_routes = node.settings_of_routes();
     let computed = |setting: &(String, String)| of_routes.contains(setting);
@@ -361,6 +362,7 @@ fn put_impairments(facts: &mut Facts<'_>, link: &PlannedLink) {
     let [a, b] = [0, 1].map(|side| text::impairments(&link.impairments[side]));
     for (key, value) in &a {
         if b.get(key) == Some(value) {
+            // A value both ways is written once in a file.
             facts.put_live(key.clone(), Some(value.clone()));
         } else {
             facts.put_live(format!("a.{key}"), Some(value.clone()));
@@ -425,6 +427,7 @@ type Hop<'a> = (Option<std::net::IpAddr>, &'a str);
 
 /// Routes in an order of their own, by the names of interfaces.
 fn by_interface(node: &PlannedNode) -> Vec<(ipnet::IpNet, Vec<Hop<'_>>)> {
+    // Places of interfaces differ between plans; names do not.
     let name = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str());
     let hops = |route: &crate::plan::Route| -> Vec<Hop<'_>> {
         let also = route.also.iter().map(|hop| (Some(hop.via), name(hop.interface)));

@@ -49,6 +49,7 @@ fn distances(neighbours: &[Vec<usize>], from: usize) -> Vec<f64> {
             }
         }
     }
+    // Parts without a path to it still need a place that is near.
     steps.iter().map(|s| to_f64((*s).min(farthest + 2))).collect()
 }
 
@@ -104,8 +105,10 @@ fn main_direction(columns: &[Vec<f64>], other: Option<&[f64]>) -> Vec<f64> {
     let product = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(x, y)| x * y).sum() };
     let matrix: Vec<Vec<f64>> =
         columns.iter().map(|a| columns.iter().map(|b| product(a, b)).collect()).collect();
+    // Fixed, not random: the same plan gives the same picture.
     let mut vector: Vec<f64> = (0..k).map(|i| 1.0 + (to_f64(i) * 1.7).sin()).collect();
     for _ in 0..100 {
+        // Again in each round: rounding brings the first direction back.
         if let Some(other) = other {
             let along = product(&vector, other);
             vector.iter_mut().zip(other).for_each(|(v, o)| *v -= along * o);
@@ -113,6 +116,7 @@ fn main_direction(columns: &[Vec<f64>], other: Option<&[f64]>) -> Vec<f64> {
         vector = matrix.iter().map(|row| product(row, &vector)).collect();
         let length = product(&vector, &vector).sqrt();
         if length < 1e-12 {
+            // All points are in one line or in one place: there is no second direction.
             return vec![0.0; k];
         }
         vector.iter_mut().for_each(|v| *v /= length);
@@ -140,6 +144,7 @@ fn relax(points: &mut [Point], neighbours: &[Vec<usize>]) {
     // In small graphs all vertices repel; in large ones only those nearby.
     let reach = if points.len() <= 300 { f64::INFINITY } else { 3.0 };
     for round in 0..ROUNDS {
+        // Large moves first, which shrink with the square, and never quite stop.
         let heat = 0.6 * (1.0 - f64::from(round) / f64::from(ROUNDS)).powi(2) + 0.005;
         let grid = Grid::of(points, reach.min(1e6));
         let middle = middle(points);
@@ -148,6 +153,7 @@ fn relax(points: &mut [Point], neighbours: &[Vec<usize>]) {
                 let mut force = [0.0, 0.0];
                 grid.near(points[v], |w| {
                     let away = minus(points[v], points[w]);
+                    // Two vertices in one place would repel without bound.
                     let square = (away[0] * away[0] + away[1] * away[1]).max(1e-4);
                     if w != v && square < reach * reach {
                         force = plus(force, away, 1.0 / square);
@@ -177,6 +183,7 @@ fn push_apart(points: &mut [Point], least: f64) {
             let here = points[v];
             let mut near = Vec::new();
             grid.near(here, |w| near.push(w));
+            // Each pair once.
             for w in near.into_iter().filter(|w| *w > v) {
                 let away = minus(points[v], points[w]);
                 let distance = length(away);
@@ -184,6 +191,7 @@ fn push_apart(points: &mut [Point], least: f64) {
                     moved = true;
                     let angle = to_f64(v + w);
                     let away = if distance < 1e-6 { [angle.cos(), angle.sin()] } else { away };
+                    // A little more than half each, so that rounding does not leave them too near.
                     let step = (least - distance) * 0.51 / length(away);
                     points[v] = plus(points[v], away, step);
                     points[w] = plus(points[w], away, -step);

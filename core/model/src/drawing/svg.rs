@@ -70,6 +70,7 @@ pub fn svg(plan: &Plan) -> String {
     let title = format!("{}: {nodes} nodes, {links} links", plan.lab);
     let _ = writeln!(out, "<title>{}</title>\n<style>{STYLE}</style>", escape(&title));
     out.push_str("<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n");
+    // Edges first: vertices cover their ends.
     draw_edges(&mut out, &picture, &points);
     for (vertex, point) in picture.vertices.iter().zip(&points) {
         draw_vertex(&mut out, vertex, *point);
@@ -107,6 +108,7 @@ fn draw_edges(out: &mut String, picture: &Picture, points: &[Point]) {
     for edge in &picture.edges {
         counts.entry(pair(edge)).or_default().1 += 1;
     }
+    // Labels come after all lines, which would cross them.
     let mut labels = String::new();
     for edge in &picture.edges {
         let seen = counts.entry(pair(edge)).or_default();
@@ -258,6 +260,7 @@ fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
+            // XML 1.0 allows neither, not even escaped.
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c if c.is_control() => out.push('\u{fffd}'),
             c => out.push(c),

@@ -62,6 +62,7 @@ fn find(object: &str, key: &str) -> Option<&'static Instead> {
         _ => &[],
     };
     // `cap-add`, `cap_add` and `capAdd` are one word.
+    // Words of several tables may fit: the first table is the object's own.
     let mut all = tables.iter().flat_map(|table| table.iter());
     all.find(|(words, _)| words.iter().any(|word| same(word, key))).map(|(_, instead)| instead)
 }
@@ -113,6 +114,7 @@ fn converted(name: &str, text: &str) -> String {
         "memory" => likely::bytes(text),
         _ => None,
     };
+    // The same proposals as for a value of a key, so that both agree.
     let proposed = likely.as_deref().and_then(|help| help.strip_prefix("write "));
     let first = proposed.and_then(|p| p.split([' ', ',']).next());
     first.unwrap_or(text).to_owned()
@@ -462,7 +464,9 @@ pub(crate) fn end(name: &str, iface: Option<&str>) -> Option<String> {
 
 /// Recognises by its first lines a file that is not a lab file.
 pub(crate) fn whole_file(text: &[u8]) -> Option<&'static str> {
+    // A lab file may be large; its kind shows at the start.
     let start = text.get(..text.len().min(4096))?;
+    // A character may be cut at the end: then nothing is recognised.
     let start = std::str::from_utf8(start).unwrap_or_default();
     let mut lines = start.lines().map(str::trim).filter(|l| !l.is_empty());
     if start.starts_with("#!") && start.lines().next()?.contains("python") {

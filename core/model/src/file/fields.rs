@@ -29,10 +29,12 @@ impl<'n> Fields<'n> {
             }
         };
         for entry in entries {
+            // All keys are looked at: one run shows every error.
             check_key(entry, path, object, report);
         }
         for key in object.all_keys().filter(|k| k.required) {
             let stands = |e: &Entry| {
+                // Otherwise one mistake would bring two messages.
                 e.key == key.name || elsewhere::stands_for(object.name, &e.key, key.name)
             };
             if !entries.iter().any(stands) {
@@ -44,6 +46,7 @@ impl<'n> Fields<'n> {
 
     /// The value of a key, when the map has it.
     pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
+        // Only a mistake in this program can ask for a key that its table lacks.
         debug_assert!(
             self.object.names().any(|n| n == key),
             "{key} is not in the table of {}",
@@ -62,6 +65,7 @@ fn check_key(entry: &Entry, path: &Path<'_>, object: &'static Object, report: &m
         return report.error(entry.place, format!("{}: {reason}", path.key(key)));
     }
     let all = || format!("keys here: {}", object.names().collect::<Vec<_>>().join(", "));
+    // The surest help first: another program's word is not a slip of the pen.
     let help = elsewhere::help(object.name, key, &entry.value)
         .or_else(|| report.suggest(key, object.names()))
         .or_else(|| Some(all()));

@@ -22,6 +22,7 @@ pub(crate) fn subnet(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<
     let mut found: Vec<At<IpNet>> = Vec::new();
     each_or_only(value, path, report, |item, path, report| {
         let Some(net) = read::prefix(item, path, report) else { return };
+        // Both ends need an address.
         if net.prefix_len() == net.max_prefix_len() {
             return report.error(item.place, format!("{path}: {net} has no room for two hosts"));
         }
@@ -46,6 +47,7 @@ pub(crate) fn unusable(net: &IpNet) -> Option<&'static str> {
         _ if address.is_multicast() => Some("is for multicast"),
         _ if address.is_loopback() => Some("is for loopback"),
         IpNet::V4(v4) if v4.addr().octets()[0] == 0 => Some("is not for hosts"),
+        // Class E, 240.0.0.0/4 (RFC 1112, section 4), with the broadcast address.
         IpNet::V4(v4) if v4.addr().octets()[0] >= 240 => Some("is reserved"),
         _ if address.is_unspecified() => Some("is not for hosts"),
         _ => None,

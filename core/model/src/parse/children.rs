@@ -57,6 +57,7 @@ pub(crate) fn nodes(
         if depth >= MAX_DEPTH {
             report.error(inner.place, format!("nodes live in each other {MAX_DEPTH} deep at most"));
         } else if too_long.is_none() {
+            // Below a name that is too long every name would be.
             let path = path.key("children");
             let path = path.key("nodes");
             self::nodes(Some(inner), &path, &round.scope, Some(this), nodes, context)?;
@@ -97,6 +98,7 @@ fn check_counts(nodes: &mut [Origin<NodeBody>], report: &mut Report) {
                     format!("node {name}: the limit of children is {limit}, and {count} are given"),
                 );
             }
+            // Without a limit the children that the file gives are all that may be.
             (Some(_), None) => body.node.children = Some(count),
             _ => {}
         }
@@ -120,6 +122,7 @@ fn check_limits(nodes: &[Origin<NodeBody>], body: &NodeBody, report: &mut Report
         let outer = &nodes[index.get()].value.node;
         for excess in excess(&body.node.limits, &outer.limits) {
             let place = body.limits.iter().find(|(key, _)| *key == excess.key);
+            // The nearest ancestor is enough: others would repeat it.
             if let Some((key, place)) = place.filter(|(key, _)| !told.contains(key)) {
                 told.push(*key);
                 report.error(*place, excess.told(&body.node.name, &outer.name));
@@ -135,11 +138,13 @@ fn check_hosts(nodes: &[Origin<NodeBody>], report: &mut Report) {
     let top_first = |child: bool| {
         nodes.iter().enumerate().filter(move |(_, o)| o.value.node.parent.is_some() == child)
     };
+    // Nodes at the top keep their names; a child with the same one is at fault.
     for (index, origin) in top_first(false).chain(top_first(true)) {
         let name = &origin.value.node.name;
         let dotted = dotted(name);
         report.set_repetition(origin.repetition.clone());
         let shown = format!("node {}: its name in /etc/hosts, {},", quote(name), quote(&dotted));
+        // A resolver would take it for an address, without asking for the name.
         if origin.value.node.parent.is_some() && dotted.parse::<std::net::IpAddr>().is_ok() {
             report.error(origin.place, format!("{shown} reads like an address"));
         }

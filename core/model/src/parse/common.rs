@@ -77,6 +77,7 @@ enum ListOf {
 /// A list of texts is of commands if its first text cannot name a program, and of words if a later one cannot. The only
 /// word is a command either way.
 fn list_of(items: &[Yaml]) -> ListOf {
+    // Lists among the items say by themselves that each is a command.
     if items.len() < 2 || items.iter().any(|i| matches!(i.kind, Kind::Seq(_) | Kind::Map(_))) {
         return ListOf::Commands;
     }

@@ -151,6 +151,7 @@ impl Reader<'_> {
         let to = if let Ok(address) = text.parse() {
             RouteTarget::Address(address)
         } else if text.contains('/') && text.parse::<ipnet::IpNet>().is_ok() {
+            // Read again by the reader of prefixes, which refuses bits behind the length.
             RouteTarget::Prefix(read::prefix(target, &path.key("to"), self.report)?)
         } else {
             RouteTarget::Node(self.node(target, &path.key("to"))?)
@@ -170,6 +171,7 @@ impl Reader<'_> {
             }
             Some(time)
         });
+        // Nothing would cross the network.
         if let (Some(from), true) = (&from, from == to) {
             let message = format!("{path}: {} sends to itself", quote(from));
             self.report.error(fields.get("to")?.place, message);
@@ -185,6 +187,7 @@ impl Reader<'_> {
             read::share(value, &path.key(key), self.report)
         };
         let (above, below) = (share("above"), share("below"));
+        // A measurement without a bound can never fail.
         self.needs_bound(&fields, value, path);
         let packets = fields.get("packets").and_then(|v| {
             let packets = read::integer(v, &path.key("packets"), 1..=100_000, self.report)?;
@@ -235,6 +238,7 @@ impl Reader<'_> {
             i32::try_from(code).ok()
         });
         let command = command(fields.get("command")?, &path.key("command"), self.report)?;
+        // Commands end their output with a line break, which files seldom have.
         let equals = equals.map(|text| text.trim().to_owned());
         Some(Output { node: node?, command, contains, lacks, equals, code: code.unwrap_or(0) })
     }
@@ -281,6 +285,7 @@ impl Reader<'_> {
             return None;
         };
         let mut all = Vec::new();
+        // Tried on values that are thrown away: the link is known only when the step is done.
         let mut tried = netloom_impair::Impairments::default();
         for entry in entries {
             let Some(text) = read::text(&entry.value, &path.key(&entry.key), self.report) else {

@@ -212,6 +212,7 @@ impl Operator {
     }
 
     fn apply_text(self, a: &Value, b: &Value) -> Result<Value, String> {
+        // A list may have both numbers and text: `3` equals the text 3.
         let equal = a.to_string() == b.to_string();
         match self {
             Operator::Equal => Ok(Value::Bool(equal)),
@@ -234,6 +235,7 @@ impl Operator {
 
 /// Division rounding towards minus infinity; `y` is not 0.
 fn floor_divide(x: i64, y: i64) -> Option<i64> {
+    // None for the least number by -1, which has no positive counterpart.
     let quotient = x.checked_div(y)?;
     let rest = x % y;
     Some(if rest != 0 && (rest < 0) != (y < 0) { quotient - 1 } else { quotient })
@@ -241,6 +243,7 @@ fn floor_divide(x: i64, y: i64) -> Option<i64> {
 
 /// The remainder of that division: it has the sign of `y`, which is not 0.
 fn floor_remainder(x: i64, y: i64) -> i64 {
+    // The same pair has the remainder 0, where plain `%` would end the program.
     let rest = x.wrapping_rem(y);
     if rest != 0 && (rest < 0) != (y < 0) { rest + y } else { rest }
 }
@@ -270,6 +273,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, Problem> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
+        // Bounded here: the parser is recursive, and a file is anybody's.
         if found.len() >= MAX_TOKENS {
             return Err(Problem::Grammar(format!("more than {MAX_TOKENS} words and signs")));
         }
@@ -410,6 +414,7 @@ impl<'i> Parser<'i> {
         }
         match self.tokens.peek() {
             Some(Token::Int(_) | Token::Text(_)) => {}
+            // These words end an operand.
             Some(Token::Name(name)) if !matches!(name.as_str(), "and" | "or" | "not") => {}
             _ => return Err(self.unexpected("a value")),
         }

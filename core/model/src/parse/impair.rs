@@ -40,6 +40,7 @@ pub(crate) fn impairments(
         raw.complete &= one(key, value, &path.key(key), &mut raw.values[0], report);
         raw.places[0].insert(key, (value.place, key.to_owned()));
     }
+    // Both directions begin with the link's own values, which `a` and `b` then replace.
     raw.values[1] = raw.values[0].clone();
     raw.places[1] = raw.places[0].clone();
     for (side, name) in ["a", "b"].into_iter().enumerate() {
@@ -59,6 +60,8 @@ impl RawImpairments {
     /// Refuses incompatible values; `link` is the link's name in messages.
     pub(crate) fn check(&self, link: &str, place: Place, report: &mut Report) {
         if !self.complete {
+            // A value that could not be read was told already; beside a default it could seem to
+            // clash.
             return;
         }
         for (values, places) in self.values.iter().zip(&self.places) {
@@ -90,6 +93,7 @@ fn one(
         _ => {}
     }
     let problem = match read::scalar(value) {
+        // Needed to take back, for one direction, what the link gives both.
         Some("none") => {
             clear(into, key);
             return true;

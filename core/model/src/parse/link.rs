@@ -117,6 +117,7 @@ fn divided(
         Ok(RawEnd::Named { name, .. }) => known.contains(&name),
         other => other.is_ok(),
     };
+    // Names may contain the signs that separate ends.
     let fitting: Vec<_> = all.iter().filter(|ends| ends.iter().all(|end| is_known(end))).collect();
     let ends = match (&fitting[..], &all[..]) {
         // With one way to divide it, unknown names are found when names are resolved.
@@ -156,6 +157,7 @@ fn divisions(text: &str) -> Vec<[&str; 2]> {
     }
     let is_end = |end: &str| {
         let unclean = |c: char| c.is_whitespace() || matches!(c, ',' | '<' | '>');
+        // Otherwise `a--b` could also mean `a` and `-b`.
         !end.is_empty() && !end.contains(unclean) && !end.starts_with('-') && !end.ends_with('-')
     };
     for between in BETWEEN {
@@ -318,6 +320,7 @@ fn host_address_problem(net: &IpNet) -> Option<String> {
     if let Some(reason) = unusable(net) {
         return Some(format!("the address {address} {reason}"));
     }
+    // A /31 and a /127 have two hosts and no other addresses (RFC 3021, RFC 6164).
     let shared = net.prefix_len() + 1 < net.max_prefix_len();
     match net {
         _ if net.prefix_len() == 0 => Some(format!("{net} leaves no room for other networks")),

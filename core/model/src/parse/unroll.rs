@@ -73,9 +73,11 @@ pub(crate) fn unroll(
     let compiled = Compiled::new(name, place, body, scope, &mut context.report);
     let Some(compiled) = compiled else { return Ok(()) };
     let mut slots = scope.values.to_vec();
+    // Indices of this entry follow; they are set before anything reads them.
     slots.resize(compiled.names.len(), Value::Int(0));
     let mut run = Run { compiled: &compiled, slots, scope, raw: body, context, each };
     let result = run.level(0);
+    // Messages after this entry belong to the one around it.
     run.context.report.set_repetition(scope.repetition.clone());
     result
 }
@@ -128,6 +130,7 @@ impl Compiled {
         let mut names = scope.names.to_vec();
         let base = names.len();
         names.extend(index_names(entries, scope.names, report)?);
+        // All parts are read, and only then is given up: one run shows every error.
         let indices: Vec<_> = entries.iter().map(|e| index(e, &names, report)).collect();
         // Without `for` the error is already reported.
         let condition = body.get("if").filter(|_| spec.is_some());
@@ -283,6 +286,7 @@ fn order(
     let needs: Vec<Vec<usize>> = indices.iter().map(|index| needs(index, base)).collect();
     let mut order: Vec<usize> = Vec::new();
     while order.len() < indices.len() {
+        // The first that is ready, each time: independent ones stay in written order.
         let ready = |s: &usize| !order.contains(s) && needs[*s].iter().all(|n| order.contains(n));
         match (0..indices.len()).find(ready) {
             Some(slot) => order.push(slot),
@@ -302,6 +306,7 @@ fn order(
 /// A cycle among the slots that are not in `done`, as `i -> j -> i`.
 fn cycle(needs: &[Vec<usize>], done: &[usize], names: &[String]) -> String {
     let open = |s: &usize| !done.contains(s);
+    // Whatever is not ordered needs something else that is not: the walk must meet itself.
     let mut walk: Vec<usize> = (0..needs.len()).filter(open).take(1).collect();
     while let Some(&last) = walk.last() {
         let Some(next) = needs[last].iter().copied().find(open) else { break };
@@ -368,6 +373,7 @@ impl Run<'_> {
     }
 
     fn step(&mut self, level: usize, slot: usize, value: Value) -> Result<(), Stop> {
+        // Before the body, also for combinations that `if` drops: they cost time, too.
         self.spend(Work::COMBINATION)?;
         self.slots[self.compiled.base + slot] = value;
         self.level(level + 1)
@@ -399,6 +405,7 @@ impl Run<'_> {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(why) => {
+                    // The other combinations may be right: their errors are told as well.
                     self.error(*place, &compiled.order, why);
                     return Ok(());
                 }

@@ -65,6 +65,7 @@ fn health(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Health> 
     }
     let nothing = Ready { timeout: health.check.timeout, ..Ready::default() };
     let given = ["tcp", "exec", "file"].iter().any(|key| fields.get(key).is_some());
+    // An empty list of conditions was told where it was read.
     if health.check == nothing && !given {
         let help = Some("write health: {exec: [PROGRAM]}, or health: {tcp: 80}".to_owned());
         report.error_with(value.place, format!("{path}: there is nothing to check"), help);

@@ -54,9 +54,11 @@ fn is_variable(name: &str) -> bool {
 /// What a character means in a line that no shell runs.
 fn meaning(c: char, place: Place) -> Result<Meaning, Refused> {
     match (c, place) {
+        // Even in double quotes a shell would replace them.
         ('$' | '`', _) => Err(shell(c)),
         (_, Place::Quoted) => Ok(Meaning::Letter),
         (' ' | '\t', _) => Ok(Meaning::Blank),
+        // In the middle of a word both are plain letters to a shell, too.
         ('#' | '~', Place::Start) => Err(shell(c)),
         ('|' | '&' | ';' | '<' | '>' | '(' | ')' | '*' | '?', _) => Err(shell(c)),
         ('\n', _) => Err(NeedsShell("a second line is a second command".to_owned())),

@@ -116,6 +116,7 @@ impl View<'_> {
                 return Err(PlanError::SubnetConflict { object, first, second: subnet });
             }
         }
+        // A host's own prefix says nothing of the segment.
         let alone = self.family.width();
         let addresses = segment.ends.iter().filter_map(|end| self.by_hand(*end));
         let from_address = || addresses.map(|a| a.trunc()).find(|net| net.prefix_len() != alone);
@@ -124,6 +125,7 @@ impl View<'_> {
 
     /// Under automatic routing no prefix by hand may overlap another.
     fn check_given(&self, given: &[Option<IpNet>]) -> Result<(), PlanError> {
+        // Prefixes may repeat where no routes are computed: nothing chooses between them.
         if !self.lab.routing {
             return Ok(());
         }
@@ -170,6 +172,7 @@ impl View<'_> {
         let mut allocator = Allocator::new(pool, &self.all_by_hand(), known)?;
         allocator.variant = self.lab.pool.variant;
         let mut parallel = HashMap::new();
+        // Switches first: their prefixes depend on no link.
         self.take_for_switches(&mut allocator, &mut prefixes);
         self.take_for_links(&mut allocator, &mut parallel, &mut prefixes);
         for (segment, prefix) in self.topology.segments.iter().zip(&prefixes) {
@@ -234,6 +237,7 @@ impl View<'_> {
                 let taken = allocator.link(name, &other, *count);
                 prefixes[segment] = taken.map(|(net, block)| Prefix { net, block: Some(block) });
             }
+            // Also where a prefix is given: later parallel links keep theirs when it comes or goes.
             *count += 1;
         }
     }
@@ -250,6 +254,7 @@ impl View<'_> {
         let side = [0, 1].into_iter().filter(|side| node(*side).is_some()).min_by_key(rank)?;
         let other = match &link.ends[1 - side] {
             End::Node { node, .. } => self.lab.nodes[*node].name.clone(),
+            // No node is called so: names have no blanks.
             end => format!("door {}", end_name(self.lab, end, None)),
         };
         Some((node(side)?, other))
@@ -257,6 +262,7 @@ impl View<'_> {
 
     fn counts_as_router(&self, node: usize) -> bool {
         let node = &self.lab.nodes[node];
+        // A node that becomes a router later keeps the addresses that it was given before.
         let was = self.lab.numbered_as.get(&node.name).copied();
         self.family.is_in(was.unwrap_or(node.forwarding))
     }
@@ -270,6 +276,7 @@ impl View<'_> {
         ends: &mut [[Option<IpNet>; 2]],
     ) -> Result<(), PlanError> {
         let mut taken: HashMap<u128, EndRef> = HashMap::new();
+        // By hand first: an automatic number must not take one of these.
         for end in &segment.ends {
             let Some(address) = self.by_hand(*end) else { continue };
             self.check_host(*end, &address)?;
@@ -286,6 +293,8 @@ impl View<'_> {
             let ordinal = ordinals.entry(name).or_default();
             let other = like.and_then(|like| number_in(like, self.topology, *end));
             let wish = match other {
+                // On a plain link the first end has the first address: short, and known without
+                // asking.
                 _ if segment.switches.is_empty() => Wish::Nth(end.side),
                 Some(number) => Wish::Number(number),
                 None => Wish::Hash(hash(&["host", name, &ordinal.to_string()])),
@@ -313,6 +322,7 @@ impl View<'_> {
         let (first, last) = host_numbers(address);
         let host = number(address.addr()) - range(address).0;
         // A router may have the anycast address of an IPv6 prefix by hand.
+        // Subnet-router anycast, RFC 4291 section 2.6.1.
         if self.family == Family::V6 || (first..=last).contains(&host) {
             return Ok(());
         }
@@ -364,6 +374,7 @@ impl Numbers {
         };
         for address in taken {
             if let Some(number) = address.checked_sub(numbers.first)
+                // Addresses by hand may lie outside of the segment's prefix.
                 && number < numbers.count
             {
                 numbers.next.insert(number, (number + 1) % numbers.count);
@@ -381,8 +392,10 @@ impl Numbers {
         let mut at = match wish {
             Wish::Nth(n) => u128::try_from(n).unwrap_or(0) % count,
             Wish::Number(n) => {
+                // The other family's number, if it fits: both addresses of an end then end alike.
                 n.checked_sub(self.skipped).filter(|n| *n < count).unwrap_or(n % count)
             }
+            // Small numbers: `::7` reads better than 64 bits of a hash.
             Wish::Hash(hash) => u128::from(hash) % count.min(SHORT_NUMBERS),
         };
         let mut passed = Vec::new();

@@ -15,6 +15,7 @@ impl Plan {
     pub fn is_blocked(&self, link: LinkSlot, side: usize) -> bool {
         let blocks = |side: usize| self.switch_of(link, side).is_some_and(|switch| switch.stp);
         let first = (0..2).find(|side| blocks(*side));
+        // One end of a link is enough to block it: the first that can.
         first == Some(side) && self.closing().contains(&link.get())
     }
 
@@ -32,6 +33,7 @@ impl Plan {
         };
         let mut tree: HashMap<&str, &str> = HashMap::new();
         let mut closing = vec![];
+        // Other links first: what closes a loop is then a link that can be blocked.
         for last in [false, true] {
             for link in 0..self.links.len() {
                 let [Some(a), Some(b)] =

@@ -26,6 +26,7 @@ pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
     check_published(lab)?;
     let names = names(lab);
     let topology = topology(lab);
+    // IPv6 after IPv4: it takes the same numbers where they are free.
     let assign = |family, like| address::assign(lab, &names, &topology, family, like, vec![]);
     let ipv4 = assign(Family::V4, None)?;
     let ipv6 = assign(Family::V6, Some(&ipv4))?;
@@ -91,6 +92,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn build(&self) -> Result<Plan, PlanError> {
+        // MACs by hand are taken before any is made.
         let by_hand = self.lab.links.iter().flat_map(|link| link.macs).flatten();
         let mut macs = Macs::with_taken(&self.lab.name, by_hand);
         let mtus = self.segment_mtus();
@@ -106,6 +108,7 @@ impl Builder<'_> {
             });
             interfaces.push([0, 1].map(|side| match &ends[side] {
                 PlannedEnd::Node { interface, .. } => *interface,
+                // Never read: only ends of nodes have one.
                 _ => 0,
             }));
             links.push(PlannedLink {
@@ -116,6 +119,7 @@ impl Builder<'_> {
                 impairments: link.impairments.clone(),
             });
         }
+        // After all links: a port may be named by a node that a later link connects.
         ports::fill_in_addresses(&mut switches, &nodes, &links);
         ports::number(&switches, &mut links);
         self.add_routes(&interfaces, &mut nodes)?;
@@ -126,6 +130,7 @@ impl Builder<'_> {
         let slices = self.lab.slices.clone();
         let mut plan = Plan { lab, digest, next_id, nodes, switches, links, slices, hosts, scheme };
         super::form::check(&plan)?;
+        // Last, over everything else.
         plan.digest = format!("{:016x}", digest_of(&mut plan));
         Ok(plan)
     }
@@ -207,6 +212,7 @@ impl Builder<'_> {
                 let planned = &mut nodes[*node];
                 let name = self.names.interfaces[index][side].clone().unwrap_or_default();
                 let mac = macs.take("node", &planned.name, &name);
+                // Taken even where one is given by hand: the other interfaces keep theirs.
                 let mac = link.macs[side].unwrap_or(mac);
                 let addresses = self.addresses(place);
                 let number = FIRST_INDEX + u32::try_from(planned.interfaces.len()).unwrap_or(0);
@@ -245,6 +251,7 @@ impl Builder<'_> {
             node.internet = graphs.iter().any(|(_, graph)| graph.reaches_door(index));
         }
         if self.lab.routing {
+            // Routes by hand replace all computed ones of a node.
             route::add_routes(self.lab, &graphs, &mut routes)?;
         }
         if self.lab.nodes.iter().any(|node| node.routes.is_some()) {
@@ -297,6 +304,7 @@ fn digest_route(digest: &mut Digest, route: &Route) {
     };
     number(super::family::number(route.to.addr()));
     number(route.via.map_or(0, super::family::number));
+    // Zero stands for no next hop above; these bits tell it from an address of zeros.
     let kinds = [route.to.addr().is_ipv4(), route.via.is_some()].map(u64::from);
     digest.word(u64::from(route.to.prefix_len()) | kinds[0] << 8 | kinds[1] << 9);
     digest.word(route.interface as u64);

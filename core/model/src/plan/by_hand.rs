@@ -107,6 +107,7 @@ impl<'a> Neighbours<'a> {
             Some(to) => vec![Family::of_net(to)],
             None => Family::BOTH.to_vec(),
         };
+        // A node is not its own next hop.
         let hop = self.by_name.get(name).copied().filter(|n| *n != asked.node);
         let route = |family: Family| {
             let (via, interface) = self.neighbour(asked, hop?, family, device)?;
@@ -136,6 +137,7 @@ impl<'a> Neighbours<'a> {
             let theirs = theirs.into_iter().flatten().map(|i| &self.nodes[hop].interfaces[*i]);
             let theirs = theirs.flat_map(|i| &i.addresses).map(IpNet::addr);
             let mut theirs = theirs.filter(|a| Family::of(*a) == family);
+            // Addresses by hand may put neighbours into different prefixes.
             if let Some(via) = theirs.find(|a| own.addresses.iter().any(|net| net.contains(a))) {
                 return Some((via, index));
             }
@@ -158,6 +160,7 @@ impl<'a> Neighbours<'a> {
         let families = Family::BOTH.into_iter().filter(has);
         let route = |family: Family| Route::single(family.everything(), None, interface);
         let routes: Vec<Route> = families.map(route).collect();
+        // Without an address no family can be told.
         if routes.is_empty() { Err(no_way()) } else { Ok(routes) }
     }
 

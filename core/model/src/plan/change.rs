@@ -58,6 +58,7 @@ impl Plan {
             if let PlannedEnd::Port { switch, .. } = end
                 && *switch > slot
             {
+                // Places behind the removed one move up.
                 *switch = SwitchSlot::new(switch.get() - 1);
             }
         }
@@ -76,11 +77,13 @@ impl Plan {
     /// Removes these nodes as [`Plan::remove_nodes`] does, and decides the routes of the others again. A plan of an
     /// earlier version does not know how, and keeps the others' routes.
     pub fn delete_nodes(&mut self, which: &BTreeSet<Slot>) {
+        // Looked at first: afterwards nothing tells of the gone nodes' links.
         let gone = self.with_descendants(which);
         let linked =
             self.nodes.iter().zip(gone).any(|(node, gone)| gone && !node.interfaces.is_empty());
         self.remove_nodes(which);
         if linked {
+            // On a copy: a plan that cannot decide keeps its routes.
             let mut decided = self.clone();
             if decided.decide_routes().is_ok() {
                 *self = decided;
@@ -109,6 +112,7 @@ impl Plan {
         nodes.retain(&mut self.nodes);
         for node in &mut self.nodes {
             let parent = node.parent.and_then(|parent| nodes.slot(parent));
+            // Only if it differs: writing would copy the node's shared description.
             if parent != node.parent {
                 node.parent = parent;
             }
@@ -137,6 +141,7 @@ impl Plan {
     /// renumbering of its interfaces.
     fn drop_interfaces(&mut self, links: &Renumbered) -> Vec<Renumbered> {
         let drop = |node: &mut PlannedNode| {
+            // A link that is not shown may be there all the same.
             let stays = |link: LinkSlot| link == LinkSlot::NOT_SHOWN || links.link(link).is_some();
             let kept = Renumbered::new(node.interfaces.iter().map(|i| stays(i.link)));
             kept.retain(&mut node.interfaces);
@@ -174,6 +179,7 @@ impl Plan {
     pub fn room_for_child(&self, node: Slot) -> Result<(), String> {
         let mut at = Some(node);
         let mut depth = 1;
+        // Ancestors have limits of their own, which count all descendants.
         while let Some(slot) = at {
             let Some(holder) = self.node_at(slot) else { return Err("no such node".into()) };
             let name = &holder.name;
@@ -182,6 +188,7 @@ impl Plan {
             };
             let count = self.descendants(slot).len();
             if u32::try_from(count).is_ok_and(|count| count < limit) {
+                // A parent comes first in the list; anything else could go round for ever.
                 at = holder.parent.filter(|parent| *parent < slot);
                 depth += 1;
                 continue;
@@ -210,6 +217,7 @@ fn renumber(route: &mut Route, kept: &Renumbered) -> bool {
     match first {
         Some(interface) => route.interface = interface,
         None if left.is_empty() => return false,
+        // The next of equal hops takes the first one's place.
         None => {
             let next = left.remove(0);
             (route.via, route.interface) = (Some(next.via), next.interface);

@@ -35,6 +35,7 @@ impl Plan {
             .link_slots()
             .flat_map(|at| self.door_addresses(at).map(move |door| (at, door)))
             .collect();
+        // Prefixes that the outer side is itself connected to need no route.
         let own: HashSet<IpNet> = doors.iter().map(|(_, address)| address.trunc()).collect();
         let mut known: BTreeMap<IpNet, (bool, WayBack)> = BTreeMap::new();
         for (door, address) in doors {
@@ -43,6 +44,7 @@ impl Plan {
             for to in behind(router, address).into_iter().filter(|to| !own.contains(to)) {
                 let way = (inside.contains(&to), WayBack { door, to, via });
                 let best = known.entry(to).or_insert(way);
+                // The router in a prefix needs no further hop.
                 if way.0 && !best.0 {
                     *best = way;
                 }
@@ -80,6 +82,7 @@ impl Plan {
         let mut near = vec![false; self.links.len()];
         let mut switches = vec![false; self.switches.len()];
         near[link.get()] = true;
+        // Until nothing is added: switches join segments in any order.
         let mut grows = true;
         while grows {
             grows = false;
