@@ -79,7 +79,6 @@ impl Missing {
         let ids = plan
             .nodes
             .iter()
-            // In the order of slots: the core's follows the last node's.
             .map(|n| n.id)
             .chain([NodeId::CORE])
             .enumerate()
@@ -430,7 +429,6 @@ impl Maker<'_> {
         links: &[LinkSlot],
     ) -> Result<()> {
         let plan = &self.state.plan;
-        // Ports need their bridge.
         if missing.contains(&self.core_slot()) && !plan.switches.is_empty() {
             links::make_switches(plan, spaces.core.as_fd())?;
         }

@@ -57,6 +57,7 @@ impl Slicers {
         if is_wanted(&context.state.plan) {
             return self.inner().have(context);
         }
+        // Slices may have gone with a change of the plan.
         self.end(context.folder);
         Ok(())
     }
@@ -104,6 +105,7 @@ pub(crate) fn on(shown: &Shown, plan: &Plan, switch: &str) -> Vec<OpenflowSlice>
         let said = shown.slices.iter().find(|said| said.name == slice.name);
         let said = said.and_then(|said| said.switches.iter().find(|on| on.switch == switch));
         let controller = |of: &Controller| {
+            // The process says addresses, the plan names: both come from one function.
             let wanted = desired_state::controller(of);
             let is = |one: &&ControllerShown| {
                 one.target == wanted.target.to_string() && one.namespace == wanted.namespace
@@ -179,6 +181,7 @@ impl Slicer {
                 self.drop_space(&name);
                 continue;
             };
+            // Giving it again would cut its controllers' connections.
             if known && !fresh(slot) {
                 continue;
             }
@@ -226,6 +229,7 @@ impl Inner {
             };
             self.slicer = Some(slicer);
         }
+        // Also one that was found: the plan may have changed while no lab process lived.
         self.tell(context, |_| false)
     }
 
@@ -284,6 +288,7 @@ impl Keeper for Slicers {
             Some(slicer) => Some(slicer.own.since.elapsed()),
             None => None,
         };
+        // Ended before it is replaced: its descriptors would be watched for ever.
         inner.slicer = None;
         let mut pause = inner.pause;
         let next = pause.restart(lived, "the slicer", || inner.have(context));

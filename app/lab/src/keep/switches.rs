@@ -75,14 +75,17 @@ impl Switches {
         let mut inner = self.inner();
         inner.start_switches(context)?;
         let down = |at: &LinkSlot| context.state.down.contains(&context.state.plan.links[*at].id);
+        // A link that is down has no plugs, so that nothing passes.
         let links: Vec<LinkSlot> = links.iter().copied().filter(|at| !down(at)).collect();
         for index in &links {
             let link = &context.state.plan.links[*index];
             for side in [0, 1] {
+                // A plug in the way holds the port and the lock.
                 inner.forget((link.id, side));
                 inner.plug_in(context, link, side)?;
             }
         }
+        // Plugs join without this lock; others need it meanwhile.
         drop(inner);
         self.await_ports(context, &links)
     }
@@ -101,6 +104,7 @@ impl Switches {
         let until = Instant::now() + JOIN_TIMEOUT;
         for (switch, mut missing) in wanted {
             let name = &plan.switches[switch].name;
+            // One limit for all: a switch that is stuck delays the others' look, but not for ever.
             while !missing.is_empty() && Instant::now() < until {
                 let Answer::Shown(shown) = self.ask(context.folder, name, &Request::Show)? else {
                     break;
@@ -178,6 +182,7 @@ impl Switches {
             object: object.clone(),
             reason: "its process is not there at the moment".into(),
         };
+        // A switch may be in the middle of starting again.
         open.ok_or_else(none)?.within(patience).ask(request).map_err(|e| match e {
             netloom_switch::Error::Refused(reason) => {
                 Error::Busy { object: object.clone(), reason }
@@ -223,6 +228,7 @@ impl Keeper for Switches {
             match found {
                 Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
                 None => {
+                    // Others go on: a lab with one port less is better than none.
                     if let Err(e) = inner.plug_in(context, link, side) {
                         netloom_sys::journal::line(format_args!(
                             "netloom: {}",
@@ -273,6 +279,7 @@ impl Keeper for Switches {
 
     fn end(&self, folder: &Folder) {
         let mut inner = self.inner();
+        // Plugs first: they would try to join again what ends.
         for (_, process) in std::mem::take(&mut inner.plugs) {
             process.end();
         }
@@ -299,6 +306,7 @@ impl Inner {
             if self.switches.get(&switch.name).is_some_and(Process::lives) {
                 continue;
             }
+            // One of an earlier lab process goes on, with its ports.
             let found = process::find_switch(&process::socket(context.folder, &switch.name))?;
             let process = match found {
                 Some(process) => process,
@@ -387,6 +395,7 @@ impl Inner {
         let mut failed = None;
         for (link, side) in joined(context.state) {
             if !self.plugs.contains_key(&(link.id, side)) {
+                // The rest is tried all the same; one reason is enough.
                 failed = self.plug_in(context, link, side).err().or(failed);
             }
         }
@@ -411,6 +420,7 @@ fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Resul
     make_private_dir(&context.folder.switch_files())?;
     // Users that may join a switch must reach its socket.
     make_shared_dir(&process::socket(context.folder, name))?;
+    // Later processes have the rules in their state, with what was changed by hand.
     let fresh = !state.exists();
     let text = options_text(name, options, context.state.user)?;
     let process = process::start_switch(context.folder, name, &text)?;
@@ -429,6 +439,7 @@ fn offers_vde(switch: &PlannedSwitch) -> bool {
 
 /// Ends the switches and plugs of a lab whose lab process has ended.
 fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
+    // Without a plan only files tell which switches there were.
     let seen = plan.is_none().then(|| seen(folder)).into_iter().flatten();
     let planned = plan.into_iter().flat_map(|p| &p.switches).filter_map(|switch| {
         let vde = process::vde_folder(folder, &switch.name, switch.kind.as_shm()?);

@@ -175,6 +175,7 @@ impl Keeper for Wires {
         let made: Vec<&PlannedLink> =
             fresh.links.iter().map(|l| &context.state.plan.links[*l]).collect();
         let nodes = fresh.ids(context.state);
+        // New pairs may have the indexes of those that are gone.
         self.forget(context.state, Gone { nodes: &nodes, links: &made });
         self.inner().join(context, &made)?;
         self.fit_links(context, fresh.links)
@@ -188,6 +189,7 @@ impl Keeper for Wires {
             .filter(|link| context.state.form(link) == LinkForm::Joined)
             .filter(|link| !context.state.lost.contains_key(&link.id))
             .collect();
+        // All joined links share the core's programs: one of them leads to all.
         if let Some(link) = joined.first() {
             inner.reopen(context, attach::behind_node(link, 0))?;
         }
@@ -207,6 +209,7 @@ impl Keeper for Wires {
                 if let (Some(point), true) = (point, known) {
                     inner.reopen(context, point)?;
                 }
+                // Before it works: a restarted process gets what is noted here.
                 inner.placed.insert((link.id, from), point);
                 if !known {
                     lacking.push((link, from, point));
@@ -245,6 +248,7 @@ impl Keeper for Wires {
             inner.restarts += 1;
             let steady = ended.own.since.elapsed() > STEADY;
             inner.pause = if steady { FIRST_PAUSE } else { role::longer(inner.pause) };
+            // A first end may be an accident; only repeated ones wait.
             if !steady && inner.restarts > 1 {
                 return Some(inner.pause);
             }
@@ -322,6 +326,7 @@ impl Inner {
         let wanted = &link.impairments[from];
         let has = self.placed.contains_key(&(link.id, from));
         let built_in = context.state.form(link) == LinkForm::Wired;
+        // A built-in wire stays in the path even without impairments: there is no other.
         match (has, wanted.is_none() && !built_in) {
             (false, true) => Ok(()),
             (false, false) => self.put_in(context, link, from),
@@ -354,6 +359,7 @@ impl Inner {
                 let index = hidden_index((id, from));
                 let tap = links.iter().find(|l| l.index == index);
                 let (Some(tap), Some(state)) = (tap, states.get_mut(&(id, from))) else { continue };
+                // The process never saw them.
                 let lost = Count::new(tap.traffic.tx_dropped, 0);
                 state.ledger.offered.add(lost);
                 state.ledger.lost.overrun.add(lost);
@@ -406,6 +412,7 @@ impl Inner {
             };
             Some(attach::of_direction(context.state, link, from).ok_or_else(none)?)
         };
+        // Before the ports are made, which it is given.
         self.start(context)?;
         self.carry(context, link, from, point)?;
         self.placed.insert((link.id, from), point);
@@ -449,6 +456,7 @@ impl Inner {
         let spec = DirectionSpec {
             impairments: expressions::expanded(&context.state.plan, &link.name, asked)?,
             seed: seed_for(&link.name, side, asked.seed),
+            // One seed a direction: a repeated run loses the same frames.
             input: 0,
             output: kinds.len() - 1,
         };
@@ -458,6 +466,7 @@ impl Inner {
             directions: Box::new([Some(spec), None]),
         };
         if let Some(process) = &self.process {
+            // The process has the wire before frames are led there: none is lost between.
             process.connection.order(&add, &fds).map_err(Error::of(&object, "add its wire"))?;
         }
         match point {
@@ -536,6 +545,7 @@ impl Inner {
         drain: bool,
     ) -> Result<()> {
         let object = format!("link {:?}", link.name);
+        // Noted as gone first: a restart must not bring it back.
         let Some(point) = self.placed.remove(&(link.id, from)) else { return Ok(()) };
         if let (Some(point), true) = (point, point.is_some()) {
             let splice = self.splices.get(&point.space);
@@ -580,6 +590,7 @@ impl Inner {
         if self.process.as_ref().is_some_and(Process::lives) {
             return Ok(());
         }
+        // Without wires nothing need be restored: this is a first start.
         if self.placed.is_empty() {
             self.process = Some(Process::start(context.folder)?);
             return Ok(());

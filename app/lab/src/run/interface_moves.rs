@@ -34,6 +34,7 @@ enum Holder {
 impl Running {
     /// See [`Move`](crate::calls::Move).
     pub(crate) fn move_to(&self, request: &MoveInterface) -> Result<Changed> {
+        // Held throughout: a node must not end while an interface is on its way.
         let mut work = self.work();
         let state = self.state();
         let object = Subject::of("interface", &request.interface);
@@ -46,6 +47,7 @@ impl Running {
         if host && state.user {
             return Err(crate::stage::host::unsupported().into());
         }
+        // Opened before anything changes: a dead node is refused early.
         let spaces = [self.space(&work, &from)?, self.space(&work, &to)?];
         let [here, there] = [spaces[0].as_fd(), spaces[1].as_fd()];
         let found = find(here, &object, old_name)?
@@ -68,8 +70,10 @@ impl Running {
         let wanted = own.map_or_else(|| room.index(&state, &to, found.index), |(_, own)| Some(own));
         // At home under its own name it gets its planned configuration, unless it brings its own.
         let planned = own.filter(|_| home.is_some_and(|m| m.old_name == name));
+        // Read before the move, which drops addresses and routes.
         let luggage = if request.carry { pack(here, &object, &found)? } else { Carried::default() };
         let link = self.link_of(&state, &from, &found);
+        // Wires and guards hang on the interface's index, which the move may change.
         if let Some(link) = link {
             self.take_wire_out(&work, link)?;
         }
@@ -77,6 +81,7 @@ impl Running {
         if let Some(owner) = owner {
             self.lift_guards(&work, owner)?;
         }
+        // Noted before it is moved: a process killed between finds it by its address.
         let moved = self.note_move(&mut work, &from, &to, &found, &name)?;
         let index = move_one(here, there, &object, &found, &name, wanted)?;
         if let Some(mut moved) = moved {
@@ -87,6 +92,7 @@ impl Running {
                 state.moved.push(moved);
                 Ok(())
             })?;
+            // Its namespace must outlive its init, so that the interface can return.
             self.hold(&work.inits, holder)?;
         }
         unpack(there, &object, index, &luggage, found.up)?;
@@ -125,6 +131,7 @@ impl Running {
                 }
                 Holder::Host => None,
             };
+            // One that moves on keeps the home that it had first.
             let (home, old_name) = match (known.map(|at| state.moved.remove(at)), from) {
                 (Some(moved), _) => (moved.home, moved.old_name),
                 (None, Holder::Host) => (Home::Host, found.name.clone()),
@@ -146,7 +153,9 @@ impl Running {
                 old_name,
                 node: id(slot),
                 name: name.to_owned(),
+                // Replaced by the one there, once it has arrived.
                 index: found.index,
+                // Found by it when the kernel has renamed the interface.
                 mac: found.mac.unwrap_or_default(),
                 was_up: found.up,
             };
@@ -269,6 +278,7 @@ impl Room {
     fn next_free(&self, name: &str) -> String {
         let free = |name: &String| !self.names.contains(name) && !self.is_kept(name);
         let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        // Room for digits: names have at most 15 bytes.
         let numbered = (0..).map(|n: u32| format!("{}{n}", &kind[..kind.len().min(10)]));
         let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
         candidates.find(free).unwrap_or_else(|| name.to_owned())
@@ -297,6 +307,7 @@ fn kept_for_absent(state: &State, slot: Slot, coming: Option<&Moved>) -> Vec<(St
 
 /// Whether an interface must stay: `lo`, hidden ones of wires, ports of bridges.
 fn check_movable(from: &Holder, found: &LinkInfo) -> std::result::Result<(), String> {
+    // On the host such names are not ours to judge.
     let hidden = matches!(from, Holder::Node(_)) && found.name.starts_with(HIDDEN);
     if found.name == "lo" || hidden {
         return Err("it belongs to its network and cannot be moved".into());

@@ -53,6 +53,7 @@ impl Interfaces for Places {
                 Ok(index) => socket.link(*index)?,
                 Err(name) => socket.link(name.as_str())?,
             };
+            // Closed before the work, which may last as long as a measurement.
             drop(socket);
             work(link.ok_or_else(none)?.index)
         })

@@ -35,6 +35,7 @@ impl Running {
     /// See [`CreateLink`](crate::calls::CreateLink).
     pub(crate) fn make_link(&self, request: &NewLink) -> Result<Changed> {
         let mut work = self.work();
+        // The lab is being taken down: nothing new may come.
         if work.spawner.is_none() {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         }
@@ -42,11 +43,13 @@ impl Running {
         let object = Subject::of("link", format!("{}--{}", request.a, request.b));
         let invalid = |reason: String| Error::Invalid { object: object.clone(), reason };
         let new = self.asked_link(&work, &old.plan, request)?;
+        // A copy: what cannot be planned must not be in the state.
         let mut next = State::clone(&old);
         let at = next.plan.add_link(new).map_err(invalid)?;
         let (id, name) = (next.plan.links[at].id, next.plan.links[at].name.clone());
         let form = LinkForm::of(&next.plan, &next.plan.links[at], allowed(next.user));
         next.forms.set(id, form);
+        // The next lab process removes it, if this one is killed before it is whole.
         next.unfinished.insert(id);
         self.kept.keepers.doors.check(&self.folder, &old, &next.plan, false)?;
         self.change(&mut work, |state| {
@@ -136,6 +139,7 @@ impl Running {
         let node = slot(plan, name)?;
         let space = self.living(work, &plan.nodes[node])?.network(name)?;
         let object = format!("node {name:?}");
+        // Interfaces made by programs in the node take names and indexes, too.
         let there = spaces::inside(space.as_fd(), &object, |socket| {
             let all = socket.links().map_err(Error::of(&object, "list its interfaces"))?;
             Ok(all.into_iter().map(|link| (link.name, link.index)).collect())
@@ -199,6 +203,7 @@ impl Running {
         let (at, _) = find_link(&state.plan, asked)?;
         let link = &state.plan.links[at];
         let object = Subject::of("link", &link.name);
+        // Tried on a copy: a refusal must change nothing.
         let mut after = state.plan.clone();
         after
             .remove_link(at)
@@ -232,6 +237,7 @@ impl Running {
     /// Removes a link by its id, complete or not.
     fn take_away(&self, work: &mut Work, id: LinkId) -> Result<()> {
         self.change(work, |state| {
+            // Before the first interface goes: a killed process leaves a record of the rest.
             state.unfinished.insert(id);
             Ok(())
         })?;
@@ -244,8 +250,10 @@ impl Running {
         for node in &nodes {
             self.lift_guards(work, *node)?;
         }
+        // Keepers let go before the interfaces do: their programs are at them.
         self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
         delete_ends(&work.inits, &state, link)?;
+        // Only now: the steps before still need its ends.
         self.change(work, |state| {
             let object = Subject::of("link", &state.plan.links[at].name);
             let removed = state.plan.remove_link(at);

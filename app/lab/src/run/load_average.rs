@@ -40,6 +40,7 @@ impl Loads {
     /// Adds one pass: the number of tasks found in each of these nodes.
     pub(crate) fn observe(&self, found: &BTreeMap<NodeId, u32>, elapsed: Duration) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nodes that are gone.
         nodes.retain(|id, _| found.contains_key(id));
         for (id, tasks) in found {
             nodes.entry(*id).or_default().observe(*tasks, elapsed);
@@ -58,6 +59,7 @@ pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
         loads::add_process(&mut tasks, pid);
         let tasks = tasks.running + tasks.blocked;
         if tasks == 0 {
+            // Most processes sleep: their namespace is not asked for.
             continue;
         }
         let node = space(pid).and_then(|s| spaces.get(&s));

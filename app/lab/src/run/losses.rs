@@ -39,6 +39,7 @@ impl Between {
                     all.extend(links.iter().map(|l| (l.index, traffic(&l.traffic))));
                     return Ok(all);
                 }
+                // Few links of a large lab: single questions cost less than the whole list.
                 for index in links.iter().flat_map(|link| indexes(sources.state, link)) {
                     let found = socket.link(index).map_err(Error::of("core", "read a port"))?;
                     all.extend(found.map(|l| (index, traffic(&l.traffic))));
@@ -72,6 +73,7 @@ impl Between {
             let read = read.unwrap_or_default();
             between.doors.extend(read.ends.iter().map(|(id, found)| (*id, traffic(found))));
             let first = sources.state.plan.links.iter().find(|link| link.leads_to_internet());
+            // The way out is common to all doors: it is shown once.
             between.way_out =
                 first.zip(read.way_out).map(|(link, t)| (link.id, traffic(&t).tx_lost));
         }
@@ -116,6 +118,7 @@ impl Between {
             }
             _ => self.at(state, link, 1 - side),
         };
+        // What the node's end counted itself is in both.
         before.map_or(0, |before| before.tx_lost.saturating_sub(own.rx_lost))
     }
 }
@@ -248,6 +251,7 @@ pub(super) fn of_node(
     let causes = [
         ("protect", protect.map_or(0, |p| p.dropped_packets)),
         ("queue", queue),
+        // Shown as `queue` already.
         ("rx", traffic().map(|t| t.rx_lost).sum::<u64>().saturating_sub(queue)),
         ("tx", traffic().map(|t| t.tx_lost).sum()),
     ];
@@ -258,6 +262,7 @@ pub(super) fn of_node(
 /// What the kernel dropped for all namespaces together, without causes of nothing.
 pub(super) fn of_machine() -> Vec<DropView> {
     let causes = [("neighbour-queue", "unresolved_discards"), ("neighbour-table", "table_fulls")];
+    // The kernel keeps one table for all namespaces (neighbour.c).
     let tables = ["arp_cache", "ndisc_cache"];
     let texts = tables.map(|table| std::fs::read_to_string(format!("/proc/net/stat/{table}")));
     let sum = |name| texts.iter().flatten().map(|text| stack::column(text, name)).sum::<u64>();

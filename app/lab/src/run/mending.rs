@@ -52,6 +52,7 @@ impl Running {
         }
         let looked: Vec<NodeId> =
             plan.nodes.iter().zip(&nodes).filter_map(|(node, pid)| pid.map(|_| node.id)).collect();
+        // Against nothing known: all that differs now was left by the node's own programs.
         let Differences { mut changes, .. } =
             drift::find(&state, &LivingInits { nodes, core: None }, &Left::default())?;
         for id in looked {
@@ -77,6 +78,7 @@ impl Running {
 
     /// What differs in a lab that is up, in words; mended unless it is to be kept.
     pub(crate) fn settle_drift(&self, keep: bool) -> Result<Vec<String>> {
+        // While it starts, programs still change their networks.
         if self.phase() != Phase::Up {
             return Ok(vec![]);
         }
@@ -151,6 +153,7 @@ impl Running {
             Ok(links.into_iter().map(|link| link.index).collect::<BTreeSet<u32>>())
         })?;
         let gone = |index: u32| !there.contains(&index);
+        // Others stand: making them would fail.
         links::make_bridges(&state.plan, space.as_fd(), |s| differs(&s.name) && gone(s.index))?;
         spaces::inside(space.as_fd(), "core namespace", |socket| {
             let mut batch = Batch::new();
@@ -278,6 +281,7 @@ fn round(node: &PlannedNode, found: &[Difference], object: &Arc<str>) -> Result<
         if let Difference::Setting { path, value, .. } = one {
             let of = || format!("{object}: {}", sysctl::full(path));
             let set = sysctl::set_in_node(path, value, node.privileged);
+            // All are tried: one that is refused must not keep the others from being set.
             settings = settings.and(set.map_err(|e| Error::at(of(), "set sysctl")(e)));
         }
     }

@@ -136,6 +136,7 @@ impl Running {
     /// Ends these nodes, and leads the others' routes past them.
     fn remove(&self, work: &mut Work, ids: &[NodeId]) -> Result<()> {
         let old = self.state();
+        // Both are tried: routes must not lead to nodes that are gone, even if some remains stay.
         let ended = self.end_nodes(work, ids, Plan::delete_nodes);
         let followed = self.follow_plan(work, &old.plan);
         Error::of_all(ended.err().into_iter().chain(followed.err()).collect())
@@ -162,6 +163,7 @@ impl Running {
         })?;
         let state = self.state();
         let mut failures = Vec::new();
+        // Interfaces that are visitors leave first: their home goes on.
         failures.extend(self.bring_home(work, ids).err());
         self.unfit(&state, ids);
         self.end_scopes(ids);
@@ -246,6 +248,7 @@ impl Running {
             new.root
                 .as_ref()
                 .map_or(Ok(()), |root| binds::check_root(&object, root, self.folder.runtime()))?;
+            // Children live in its namespaces and end with it.
             let below = state.plan.descendants(at);
             let slots: Vec<Slot> = std::iter::once(at).chain(below).collect();
             let remedy = "`root`, `privileged` and `ids` can be changed when they have ended";
@@ -279,6 +282,7 @@ impl Running {
         new: &PlannedNode,
     ) -> Result<Vec<String>> {
         let object = format!("node {:?}", new.name);
+        // Groups first: a limit needs one to be set on.
         let mut notes = self.enlarge_groups(work, old, new)?;
         let state = self.state();
         let set = state.groups.apply(new.id.get(), &limits(&old.limits), &limits(&new.limits));
@@ -311,6 +315,7 @@ impl Running {
         if !lacks_memory && !lacks_sockets {
             return Ok(vec![]);
         }
+        // Before it is made: a killed process leaves no group that nobody knows.
         self.change(work, |state| {
             add_group(&mut state.groups, &state.plan, new);
             Ok(())
@@ -322,6 +327,7 @@ impl Running {
             .groups
             .create_node(new.id.get(), &limits(&old.limits))
             .map_err(Error::of(&object, "make a group for it"))?;
+        // Looked up after the group exists: a process that starts later is already in it.
         let pids = occupants::pids(init, &state.groups, new.id);
         state
             .groups

@@ -78,6 +78,7 @@ impl Running {
     /// Nodes with their current addresses, a dead one with its planned ones.
     fn pinged<'a>(&self, state: &'a State, slots: &[Slot]) -> Result<Vec<Pinged<'a>>> {
         let pids = self.pids(&state.plan);
+        // Namespaces are entered by a thread of its own, which ends.
         crate::stage::spaces::on_a_thread(|| {
             let pinged = |slot: &Slot| {
                 let node = &state.plan.nodes[*slot];

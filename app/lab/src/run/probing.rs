@@ -42,6 +42,7 @@ impl Probing {
             Stage::Over => Err(Error::NoLab(lab.to_owned())),
             Stage::Unasked => {
                 // All points are on this machine.
+                // One clock is enough on one machine.
                 let probe = Probe::new(lab.to_owned(), Arc::clone(&self.places));
                 let probe = Arc::new(probe.with_clock(Clock::Monotonic));
                 *stage = Stage::There(Arc::clone(&probe));
@@ -53,6 +54,7 @@ impl Probing {
     /// Ends all sessions and refuses new ones. Never call while holding the work lock: a starting session may wait
     /// for it (deadlock).
     pub(crate) fn end(&self) {
+        // `Over` first: no session can begin while the others end.
         let stage = std::mem::replace(&mut *self.stage(), Stage::Over);
         let Stage::There(probe) = stage else { return };
         for session in probe.list() {

@@ -106,6 +106,7 @@ pub(crate) fn look(
     };
     let mut steps = drift.steps(state);
     steps.extend(merged.steps.iter().cloned());
+    // What was shown must be what is done: a later call repeats this digest.
     let text = serde_json::to_string(&(&steps, &wanted.digest, keep_drift))
         .map_err(|e| Error::of("steps", "encode")(std::io::Error::from(e)))?;
     let digest = format!("{:016x}", fnv1a::hash(text.as_bytes()));
@@ -117,10 +118,12 @@ fn hides(node: &PlannedNode, path: &str) -> bool {
     use rustix::fs::{Mode, OFlags, ResolveFlags};
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = node.root.as_deref().unwrap_or(std::path::Path::new("/"));
+    // A root that cannot be looked into might have the file.
     let Ok(root) = rustix::fs::open(root, flags, Mode::empty()) else { return true };
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let found = netloom_sys::lookup::open_within(&root, path, flags, ResolveFlags::IN_ROOT);
     let missing = matches!(found, Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR));
+    // An image is not unpacked here to look: it may have any file.
     node.image.is_some() || !missing
 }
 
@@ -169,6 +172,7 @@ impl Prospect {
 impl Drift {
     /// What stays, and is elsewhere or down.
     fn of(state: &State, merged: &Merged, kernel: Differences) -> Drift {
+        // What goes needs no way home.
         let goes = |id: &NodeId| merged.early.nodes.contains(id) || merged.late.nodes.contains(id);
         let home_goes =
             |moved: &Moved| matches!(moved.home, Home::Node { node, .. } if goes(&node));

@@ -82,6 +82,7 @@ impl Spaces {
 
     /// Makes the namespaces of these inits known, and no others.
     pub(super) fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) {
+        // An init that was replaced has another namespace under the same id.
         self.ids.retain(|id, (pid, _)| inits.get(id) == Some(pid));
         let mut fresh = Vec::new();
         for (id, pid) in inits {
@@ -92,6 +93,7 @@ impl Spaces {
             let Ok(space) = namespace::network_of(*pid) else { continue };
             self.ids.insert(*id, (*pid, self.next));
             fresh.push((self.next, space));
+            // Ids of namespaces that ended are never given again: a late answer cannot be mistaken.
             self.next += 1;
         }
         // One that is refused cannot be read by its id, and is visited instead.

@@ -71,6 +71,7 @@ impl Resolving {
 
     /// The plan may have changed.
     pub(crate) fn wake(&self) {
+        // Counted before the wake: the thread compares when it has done.
         self.table().told += 1;
         if let Some(wake) = &self.wake {
             // A full counter wakes as well.

@@ -25,6 +25,7 @@ impl Running {
     /// Returns as many interfaces of the host as possible: the lab is about to be taken down.
     pub(crate) fn return_everything(&self, work: &mut Work) {
         let state = self.state();
+        // Interfaces of nodes end with the lab.
         let hosts: Vec<Moved> =
             state.moved.iter().filter(|m| m.home == Home::Host).cloned().collect();
         for (_, failure) in return_all(&state, &work.inits, &self.kept_spaces(), &hosts) {
@@ -54,6 +55,7 @@ impl Running {
         let homes: Vec<(NodeId, u32)> = homes.collect();
         let links: Vec<LinkSlot> =
             homes.iter().filter_map(|(node, index)| planned_link(&state, *node, *index)).collect();
+        // Wires and guards are at its present index.
         for link in &links {
             // If its holder was killed, there is no wire to remove.
             let _ = self.take_wire_out(work, *link);
@@ -62,6 +64,7 @@ impl Running {
             self.lift_guards(work, *node)?;
         }
         let failed = return_all(&state, &work.inits, &self.kept_spaces(), &moved);
+        // Noted before anything is put in again: what is lost has no interface.
         let mut failures = self.note_returned(work, &moved, failed, nodes)?;
         let state = self.state();
         let lost = |link: &LinkSlot| state.lost.contains_key(&state.plan.links[*link].id);
@@ -72,6 +75,7 @@ impl Running {
         for (node, _) in &homes {
             failures.extend(self.raise_guards(work, *node).err());
         }
+        // Namespaces that nobody needs any longer are let go, and end.
         self.let_go(&self.state());
         match failures.into_iter().next() {
             None => Ok(()),
@@ -95,6 +99,7 @@ impl Running {
             failed.iter().filter_map(|(m, e)| lost(&state, m, &describe(e))).collect();
         let is_cards = |m: &Moved| failed.iter().any(|(f, _)| f == m) && m.home == Home::Host;
         self.change(work, |state| {
+            // A card of the host may still be found by its address.
             state.moved.retain(|m| !moved.contains(m) || is_cards(m));
             state.lost.extend(lost.clone());
             Ok(())
@@ -140,8 +145,10 @@ impl Running {
         }
         let lives = |id: NodeId| work.inits.get(&id).is_some_and(Init::lives);
         let kept = self.kept_spaces();
+        // A kept namespace still has the interface.
         let stray = |m: &&Moved| {
             let held = lives(m.node) || kept.iter().any(|(id, _)| *id == m.node);
+            // Cards of the host are moved there by the kernel when a namespace ends.
             matches!(m.home, Home::Node { .. }) && !held
         };
         let strays: Vec<Moved> = state.moved.iter().filter(stray).cloned().collect();
@@ -193,15 +200,18 @@ impl Running {
         let mut told = Vec::new();
         let lost: Vec<LinkId> = self.state().lost.keys().copied().collect();
         for id in lost {
+            // A copy without the loss: the link is made as if it had never been lost.
             let mut state = State::clone(&self.state());
             state.lost.remove(&id);
             let Some(at) = state.plan.link_slot_of(id) else { continue };
             match self.lay_again(work, &state, at) {
                 Ok(()) => self.found_again(work, &[at])?,
+                // Half made it would be worse than lost.
                 Err(e) => {
                     let link = &state.plan.links[at];
                     self.kept.forget(&state, Gone { nodes: &[], links: &[link] });
                     let (object, words) = (format!("link {:?}", link.name), describe(&e));
+                    // Some failures begin with the link's name already.
                     let named = words.starts_with(&object);
                     told.push(if named { words } else { format!("{object}: {words}") });
                 }

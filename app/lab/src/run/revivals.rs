@@ -21,6 +21,7 @@ impl Revivals {
         if passed < pause {
             return Some(pause - passed);
         }
+        // One that lived long enough begins with no pause again.
         let steady = passed >= STEADY;
         let next = if steady { Duration::ZERO } else { pause };
         all.insert(node, (now, role::longer(next)));

@@ -23,6 +23,7 @@ const TOLD: [&str; 2] = ["ospfd", "ospf6d"];
 impl Running {
     /// Recreates routers whose node has ended, and with them what else is missing. Returns when to try again.
     pub(crate) fn revive(&self, work: &mut Work) -> Option<Duration> {
+        // While it comes up or goes down others do this.
         if self.phase() != Phase::Up {
             return None;
         }
@@ -37,6 +38,7 @@ impl Running {
         journal::line(format_args!("netloom: recreated: {}", names.join(", ")));
         if let Err(e) = self.make_with(work) {
             journal::line(format_args!("netloom: {}", describe(&e)));
+            // Others than the routers may be at fault: soon again would fail again.
             return Some(role::LONGEST_PAUSE);
         }
         None
@@ -44,6 +46,7 @@ impl Running {
 
     /// Leaves files for routers that are to be recreated beside a plane that goes on; returns their folders.
     pub(crate) fn leave_for_killed(&self, state: &State, inits: &Inits) -> Vec<PathBuf> {
+        // Without the core there is no plane that goes on.
         if !inits.get(&NodeId::CORE).is_some_and(Init::lives) {
             return vec![];
         }
@@ -55,6 +58,7 @@ impl Running {
             if folder.exists() || !self.folder.flow_socket(&plane).exists() {
                 continue;
             }
+            // Empty files: their names say all that the daemons need.
             let name = |daemon: &str| folder.join(format!("{daemon}{KILLED}"));
             let made = std::fs::create_dir_all(&folder)
                 .and_then(|()| TOLD.iter().try_for_each(|daemon| std::fs::write(name(daemon), "")));

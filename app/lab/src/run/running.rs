@@ -216,6 +216,7 @@ impl Running {
     /// Sets the phase, unless the lab is being taken down; returns whether it was set.
     pub(crate) fn enter(&self, next: Phase) -> bool {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ended is for good: a late thread must not bring the lab back to life.
         if *phase != Phase::Ended {
             *phase = next;
         }
@@ -235,6 +236,7 @@ impl Running {
     fn last_work(&self) -> Result<MutexGuard<'_, Work>> {
         let end = Instant::now() + LAST_PATIENCE;
         loop {
+            // Tried: a lock has no time limit.
             match self.work.try_lock() {
                 Ok(work) => return Ok(work),
                 Err(TryLockError::Poisoned(work)) => return Ok(work.into_inner()),
@@ -258,6 +260,7 @@ impl Running {
         _: &mut Work,
         change: impl FnOnce(&mut State) -> Result<T>,
     ) -> Result<T> {
+        // The whole state is replaced: readers keep the one that they have.
         let mut state = State::clone(&self.state());
         let result = change(&mut state)?;
         self.take_state(state)?;
@@ -278,6 +281,7 @@ impl Running {
 
     fn take_state(&self, state: State) -> Result<()> {
         self.folder.keep_made()?;
+        // On disk first: what is done later can be undone by the next process.
         self.folder.write_state(&state)?;
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         self.kept.resolving.wake();
@@ -296,6 +300,7 @@ impl Running {
         }
         self.end_half_made(&mut work)?;
         drop(work);
+        // Without the lock: an init that hangs takes its time to be found silent.
         self.drop_silent();
         let mut work = self.work();
         self.adopt_kept(&state, &work.inits)?;
@@ -328,6 +333,7 @@ impl Running {
 
     /// Makes missing parts and starts their programs; while these start, the work lock is free.
     pub(crate) fn make(&self, progress: &Progress<'_>) -> Result<Made> {
+        // Released before programs start, which may take as long as they like.
         let (slots, lost) = self.make_network(&mut self.work(), progress)?;
         if self.phase() == Phase::Making {
             self.enter(Phase::Starting);
@@ -355,8 +361,10 @@ impl Running {
         self.note_strays(work)?;
         let missing = Missing::of(&self.state(), &work.inits, &self.kept.keepers.all());
         let (nodes, links) = (missing.ids(&self.state().plan), missing.links);
+        // Interfaces of links that are made again would else exist twice.
         self.recall(work, &links)?;
         if !nodes.is_empty() {
+            // A lab process killed from here on leaves nodes that the next one ends.
             self.folder.note_half_made(&nodes)?;
         }
         let lived: BTreeSet<NodeId> =
@@ -367,6 +375,8 @@ impl Running {
                 Ok((made, self.make_lost(work)?))
             }
             Err(e) => {
+                // Beside living nodes the failed ones go; a lab that could not come up at all is
+                // taken down as a whole.
                 if !lived.is_empty() {
                     end_new(&mut work.inits, &lived);
                     self.folder.forget_half_made()?;
@@ -383,6 +393,7 @@ impl Running {
         let Some(spawner) = spawner else {
             return Err(Error::NoLab(self.folder.name().to_owned()));
         };
+        // Reports of an earlier attempt must not count for this one.
         forget_reports(reports);
         let left = self.leave_for_killed(&state, inits);
         let before_programs = |inits: &Inits, slots: &[Slot], links: &[LinkSlot]| {
@@ -398,6 +409,7 @@ impl Running {
             before_programs: &before_programs,
         };
         let made = maker.make(inits);
+        // The daemons have read them by now, or never will.
         left.into_iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
         made
     }
@@ -423,6 +435,7 @@ impl Running {
 
     /// Takes everything down.
     pub(crate) fn take_down(&self) -> Result<()> {
+        // Before the lock is taken: a session that starts may wait for it.
         self.kept.probing.end();
         self.kept.resolving.end();
         let mut work = self.last_work()?;
@@ -438,6 +451,7 @@ impl Running {
         let state = self.state();
         let mut inits: Vec<Init> = std::mem::take(&mut work.inits).into_values().collect();
         inits.retain(Init::lives);
+        // The core is one more than the nodes.
         if inits.len() <= state.plan.nodes.len() {
             // Making may have stopped before all inits were known; their sockets identify them.
             let known: Vec<_> = inits.iter().map(|i| i.pid).collect();

@@ -81,12 +81,14 @@ fn rendered(text: &str, known: impl Fn(&str) -> Option<Word>) -> String {
         let stop = words.len() - words.trim_end_matches('.').len();
         let (words, stop) = words.split_at(words.len() - stop);
         let quoted = before.ends_with('"') && after.starts_with(['"', ':']);
+        // Names of links are those of their ends.
         let parts: Vec<&str> = words.split("--").collect();
         let told = parts.iter().map(|part| match known(part) {
             Some(Word::Here(name)) => name,
             Some(Word::Outside) if quoted || parts.len() > 1 || part.contains('/') => {
                 OUTSIDE.to_owned()
             }
+            // `name:` ends a part of a message: then it is a word.
             Some(Word::Outside) if after.starts_with(':') && !after.starts_with(": ") => {
                 OUTSIDE.to_owned()
             }
@@ -154,6 +156,7 @@ impl View {
 
     /// Puts a lab's error into the words of this view.
     fn seen(&self, error: Error) -> Error {
+        // Names are replaced in every text: no message may tell what is outside.
         let local = |name: &str| self.text(name);
         let lab = self.inside.lab.clone();
         match error {
@@ -167,6 +170,7 @@ impl View {
                 Error::Invalid { object: self.subject(object), reason: local(&reason) }
             }
             other => match netloom_sys::Unsupported::behind(&other) {
+                // What the machine lacks names no object.
                 Some(lacking) => Error::Unsupported(lacking.clone()),
                 None => Error::Told(local(&netloom_sys::describe(&other))),
             },
@@ -265,6 +269,7 @@ impl Inside for View {
     fn interface(&self, interface: &mut String) -> Result<()> {
         match interface.split_once(':') {
             Some(("host", _)) | None => {
+                // Anything without a node, such as a port of the core, is outside.
                 let reason = format!("interface {interface:?}: only NODE:IFACE of a node in here");
                 Err(self.refused(&reason))
             }
@@ -279,6 +284,7 @@ impl Inside for View {
 
     /// The link must have both ends in here.
     fn link(&self, link: &mut String) -> Result<()> {
+        // Looked up in the part alone: a link that leads out has no name here.
         let found = netloom_model::lookup::find_link(&self.inside, link);
         let (found, end) = found.map_err(|error| self.seen(error.into()))?;
         let found = &self.inside.links[found];
@@ -321,6 +327,7 @@ impl Inside for View {
             self.node(&mut name, true)?;
             match self.state.plan.node(&name) {
                 Some(_) => Ok(Some(name)),
+                // An address or a word of the filter's own language names no node.
                 None if is_address || AFTER_SIDE.contains(&word) => Ok(None),
                 // Whether it is outside or nowhere is not told.
                 None => {
@@ -441,6 +448,7 @@ impl Named for NodeStatus {
 
 impl Named for InterfaceStatus {
     fn leave(&mut self, inside: &dyn Inside) -> bool {
+        // A link that leads out has no name here.
         self.link = inside.link_of(&self.link).unwrap_or_default();
         true
     }
@@ -468,6 +476,7 @@ impl Named for LabStatus {
     fn leave(&mut self, inside: &dyn Inside) -> bool {
         self.links.leave(inside);
         self.nodes.leave(inside);
+        // What is known of switches and the machine tells of other nodes.
         self.switches.clear();
         self.drift.clear();
         self.machine_drops.clear();
@@ -562,6 +571,7 @@ impl Service for Scoped {
         // The caller is in the lab's user namespace already.
         entry.user = false;
         entry.by_init = !self.is_privileged();
+        // A directory's descriptor would lead up to the groups of others.
         entry
             .groups
             .without_directory()

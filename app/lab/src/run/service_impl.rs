@@ -55,6 +55,7 @@ impl Running {
         let pids = self.pids(&state.plan);
         let whole = self.is_whole(&state, &pids);
         let mut sources = Sources::new(self, &state, &pids);
+        // While it comes up everything differs.
         if self.phase() == Phase::Up {
             let core = self.inhabited(&self.work(), &state).core;
             sources.drift = Some((Left::read(&self.folder)?, core));
@@ -84,6 +85,7 @@ impl Running {
     }
 
     pub(crate) fn repair(&self, keep_drift: bool) -> Result<Repaired> {
+        // First: inits that hang would count as living.
         self.drop_silent();
         let Made { nodes, troubles, notes } = self.make(&|_, _, _| {})?;
         let drift = self.settle_drift(keep_drift)?;
@@ -107,6 +109,7 @@ impl Running {
         };
         let setups = planned.setup.len();
         let mut records = log::read(&self.logs(planned.id));
+        // The newest are wanted: cut off before the limit counts from the oldest.
         records.retain(|r| r.time_ns > call.after.0);
         if let Some(tail) = call.tail {
             let tail = usize::try_from(tail).unwrap_or(usize::MAX);
@@ -192,6 +195,7 @@ calls!(answered);
 
 impl Service for Running {
     fn plan_limit(&self) -> usize {
+        // Twice what it is now, so that a lab can grow.
         (2 * self.state().plan.weight()).clamp(LEAST_PLAN, MOST_PLAN)
     }
 
@@ -203,6 +207,7 @@ impl Service for Running {
             let written = |at: &std::fs::Metadata| {
                 i128::from(at.mtime()) * 1_000_000_000 + i128::from(at.mtime_nsec())
             };
+            // A log that is not there yet is empty.
             found.map_or((0, 0), |found| (found.len(), written(&found)))
         }))
     }
@@ -235,6 +240,7 @@ impl Service for Running {
     }
 
     fn run_in(&self, node: &str, fds: &[OwnedFd]) -> Result<()> {
+        // The lock is not held while the init is waited for.
         let id = self.with_init(node, |_, planned, _| Ok(planned.id))?;
         let socket = self.folder.sockets().join(socket_name(id.get()));
         let init = Connection::open_within(node, &socket, PASSING_ON)?;

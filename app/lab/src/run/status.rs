@@ -68,6 +68,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let links = links
         .map(|l| link(sources, l, &between, directions.as_ref(), &found, &everywhere))
         .collect();
+    // Without a slicer's answer the lab is shown all the same.
     let slicer = slicers::shown(&sources.running.folder, plan).ok();
     Ok(LabStatus {
         name: plan.lab.clone(),
@@ -98,6 +99,7 @@ pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus>
     let planned = &sources.state.plan.nodes[slot];
     let links = planned.interfaces.iter().filter_map(|i| sources.state.plan.link_at(i.link));
     let between = Between::read(sources, &links.collect::<Vec<_>>(), false);
+    // A thread of its own enters the namespace, and ends.
     on_a_thread(|| Ok(node(sources, slot, &between, &visit(sources, slot)?)))
 }
 
@@ -114,6 +116,7 @@ pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatu
     }
     let slots: Vec<Slot> = found.keys().copied().collect();
     let found = |slot: Slot| found.get(&slot).map_or(&[][..], Vec::as_slice);
+    // Asking the process is worth it only if there is a wire.
     let directions = match impairing::has_wire(state, planned) {
         true => sources.running.wire_states(state),
         false => None,
@@ -201,6 +204,7 @@ pub(super) fn node(
     // First: what is read later has all of it.
     let receiving = running.kept.keepers.guards.receive_time(planned);
     let usage = state.groups.usage(planned.id.get());
+    // Both are read one after the other: the part must not exceed the whole.
     let receiving = receiving.map(|ns| usage.cpu_ns.map_or(ns, |all| ns.min(all)));
     let cpu = Cpu::of(&usage, receiving);
     let limits = &planned.limits;
@@ -213,6 +217,7 @@ pub(super) fn node(
         stack::losses(pid.as_raw_nonzero().get(), &running.quiet, planned.id, received)
     };
     let mut stack = pid.map_or(vec![], losses);
+    // Those of the lab are counted one by one.
     let own = found.seen.links.iter().filter(|l| !interfaces.iter().any(|i| i.name == l.name));
     let own = own.map(|link| traffic(&link.traffic)).map(|t| t.rx_lost + t.tx_lost).sum();
     stack.splice(0..0, [("own-interfaces", own), ("discipline", found.discipline)]);
@@ -292,6 +297,7 @@ impl Cpu {
 pub(super) fn held(sources: &Sources<'_>, slot: Slot, found: &Visit) -> Vec<Held> {
     let planned = &sources.state.plan.nodes[slot];
     match sources.pids[slot.get()] {
+        // A guest's addresses are not seen from outside: the plan's are the best guess.
         Some(_) if planned.kind.as_vm().is_none() => {
             addresses::ordered(planned, &found.seen.links, &found.seen.addresses)
         }
@@ -402,6 +408,7 @@ pub(super) fn interface_statuses(
             return card_status(sources, i, link, addresses(&i.name));
         }
         let lost = state.lost.contains_key(&plan.links[i.link].id);
+        // At a lost link's index there may be another interface.
         let seen = addresses::seen(i, found).filter(|_| !lost);
         let name = seen.map_or(i.name.as_str(), |link| link.name.as_str());
         let mut shown = interface_status(&i.name, &link.name, i.mtu, addresses(name), seen);
@@ -411,6 +418,7 @@ pub(super) fn interface_statuses(
         {
             let more = between.not_handed_over(state, link, side, traffic);
             traffic.rx_lost += more;
+            // Lost before the interface could count them, but meant for it.
             queue += more;
         }
         shown
@@ -438,6 +446,7 @@ fn card_status(
         Traffic {
             rx_bytes: count("received-bytes"),
             rx_packets: count("received-frames"),
+            // A port does not say what the guest itself lost.
             rx_lost: 0,
             tx_bytes: count("sent-bytes"),
             tx_packets: count("sent-frames"),
@@ -476,6 +485,7 @@ fn interface_status(
         mac: seen.and_then(|l| l.mac).map_or_else(String::new, mac_text),
         mtu: seen.map_or(mtu, |l| l.mtu),
         addresses,
+        // Up means that frames pass: without a carrier none do.
         up: seen.map(|l| l.up && l.carrier),
         traffic: seen.map(|l| traffic(&l.traffic)),
     }

@@ -25,6 +25,7 @@ pub(super) fn nodes(plan: &Plan) -> impl Iterator<Item = &str> {
 pub(super) fn policy(plan: &Plan) -> Policy {
     let switch = |slot| {
         let switch = plan.switch_at(slot)?;
+        // A switch without slices has its own controllers.
         let options = switch.kind.as_openflow().filter(|_| plan.is_sliced(&switch.name))?;
         Some(SwitchPolicy {
             name: switch.name.clone(),
@@ -50,6 +51,7 @@ fn slice(slice: &Slice) -> SlicePolicy {
 pub(super) fn controller(controller: &Controller) -> Reached {
     let here = |port: u16| Target::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     let (target, namespace) = match controller {
+        // Controllers at addresses of the host need no namespace: the slicer is there.
         Controller::Tcp(address, port) => (Target::Tcp(SocketAddr::new(*address, *port)), None),
         Controller::Tls(address, port) => (Target::Tls(SocketAddr::new(*address, *port)), None),
         Controller::Unix(path) => (Target::Unix(path.clone()), None),

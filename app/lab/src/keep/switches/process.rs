@@ -30,6 +30,7 @@ pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
         Ok(found.and_then(|c| Pid::from_raw(c.process().pid)))
     };
     let pid = listener()?;
+    // The process at the socket may have been replaced between the two looks.
     let still = || Ok((listener()? == pid).then_some(()));
     Ok(Process::known(Role::Switch, socket, pid, still)?.map(|(process, ())| process))
 }
@@ -65,6 +66,7 @@ pub(super) fn offered(lock: &Path) -> Option<PathBuf> {
     let pid = netloom_plug::holder(lock)?.as_raw_nonzero();
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = words.split(|byte| *byte == 0).map(OsStr::from_bytes);
+    // The lock is followed by the socket and the folder.
     words.skip_while(|word| *word != lock).nth(2).map(PathBuf::from)
 }
 

@@ -62,6 +62,7 @@ fn number_in(file: &str, what: &str, name: &str, object: &str) -> Result<u32> {
 
 /// Numbers of all ports with settings, by name: given numbers, then the lowest free ones.
 fn numbers(options: &ShmSwitch) -> BTreeMap<&str, u16> {
+    // Given numbers first: a free one must not take another's.
     let given = options.ports.iter().filter_map(|(name, p)| Some((name.as_str(), p.number?)));
     let mut numbers: BTreeMap<&str, u16> = given.collect();
     let mut taken: BTreeSet<u16> = numbers.values().copied().collect();
@@ -123,6 +124,7 @@ pub(super) fn changes(
         requests.push(Request::SetVlan { port, vlan });
     }
     if old.iter().any(|old| old.mirrors != new.mirrors) {
+        // Temporary ones belong to captures, which end them themselves.
         let own = shown.mirrors.iter().filter(|(_, mirror)| !mirror.temporary);
         requests.extend(own.map(|(number, _)| Request::DeleteMirror { mirror: *number }));
         let number = |name: &str| numbers.get(&shortened_port_name(name)).copied();

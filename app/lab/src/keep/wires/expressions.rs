@@ -13,6 +13,7 @@ use crate::{Error, Result, Subject};
 /// # Errors
 /// An invalid flow, or a node without address.
 pub(super) fn expanded(plan: &Plan, link: &str, asked: &Impairments) -> Result<Impairments> {
+    // Names are resolved here: the process knows nothing of the lab.
     let expand =
         |text: &String| netloom_filter::expand::expand(text, &|name: &str| plan.addresses_of(name));
     let drop = asked.drop.as_ref().map(expand).transpose();
