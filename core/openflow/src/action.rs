@@ -109,6 +109,7 @@ impl Action {
         let kind = r.u16()?;
         r.skip(2)?;
         let action = match kind {
+            // Both versions give experimenters this number, before any of their own.
             0xffff => Action::Experimenter { experimenter: r.u32()?, data: r.rest() },
             _ if r.is_10() => read_10(kind, &mut r)?,
             _ => read_13(kind, &mut r)?,

@@ -33,6 +33,7 @@ impl Detour {
     /// The detour that an action is.
     pub fn of(action: &Action) -> Option<Detour> {
         let Action::Experimenter { experimenter: EXPERIMENTER, data } = action else { return None };
+        // Anything else under this number is of another kind of ours, or a later one's.
         let [0, 1, a, b, to @ ..] = data.as_slice() else { return None };
         let to = PortNumber(u32::from_be_bytes(to.try_into().ok()?));
         Some(Detour { mtu: u16::from_be_bytes([*a, *b]), to })

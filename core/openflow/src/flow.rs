@@ -134,6 +134,7 @@ impl FlowMod {
         let (idle_timeout, hard_timeout, priority) = (r.u16()?, r.u16()?, r.u16()?);
         let (buffer, out_port, out_group) = (r.u32()?, PortNumber::read(r)?, r.u32()?);
         let flags = FlowFlags(r.u16()?);
+        // 1.3 has an error for unknown flags, which 1.0 lacks.
         if flags.0 & !FlowFlags::ALL_13 != 0 {
             return fail(Reason::FlowModFailedBadFlags, "flow mod: unknown flags");
         }
@@ -265,6 +266,7 @@ impl FlowRemoved {
     }
 
     fn read_10(r: &mut Reader<'_>) -> Result<FlowRemoved> {
+        // Any match: prerequisites were checked when the entry was added.
         let matching = Match::read_any(r)?;
         let (cookie, priority, reason) = (r.u64()?, r.u16()?, r.u8()?.into());
         r.skip(1)?;

@@ -145,6 +145,7 @@ impl Message {
     }
 
     fn read(kind: u8, r: &mut Reader<'_>) -> Result<Message> {
+        // From 14 on the versions' numbers differ.
         Ok(match (kind, r.is_10()) {
             (0, _) => Message::Hello(Hello { body: r.rest() }),
             (1, _) => Message::Error(ErrorMessage::read(r)?),
@@ -269,6 +270,7 @@ pub fn encode(
     w.zeros(2);
     w.u32(xid);
     message.write(&mut w)?;
+    // Known only now: lengths come before what they count.
     w.set_length(0, 2, "message")?;
     Ok(w.into_bytes())
 }

@@ -63,6 +63,7 @@ fn from_10(m: &Match10) -> Vec<Oxm> {
             // 1.0 says nothing of IPv6; what both have is compared, as other switches do.
             0x86dd => ip_from_10(m, &mut fields),
             0x0806 | 0x8035 => arp_from_10(m, &mut fields),
+            // 1.0 ignores fields of a network layer that the ethertype does not have (section 3.4).
             _ => {}
         }
     }
@@ -164,6 +165,7 @@ fn to_10(fields: &[Oxm]) -> (Match10, bool) {
 fn field_to_10(oxm: &Oxm, m: &mut Match10, prefixes: &mut (u32, u32)) -> bool {
     let value = oxm.value;
     let prefix = low32(oxm.bits()).leading_ones();
+    // 1.0 says masks by a number of ignored low bits: only prefixes can be said.
     let is_prefix = low32(oxm.bits()).count_ones() == prefix;
     let counts = match oxm.field {
         Field::Ipv4Src | Field::ArpSpa if is_prefix => {
@@ -179,6 +181,7 @@ fn field_to_10(oxm: &Oxm, m: &mut Match10, prefixes: &mut (u32, u32)) -> bool {
         _ if !oxm.is_exact() => return false,
         Field::InPort => {
             let port = PortNumber(low32(value));
+            // Numbers above 0xff00 are reserved in 1.0, and have 16 bits.
             if port.to_10().is_none() {
                 return false;
             }
@@ -206,6 +209,7 @@ fn field_to_10(oxm: &Oxm, m: &mut Match10, prefixes: &mut (u32, u32)) -> bool {
             Wildcards::DL_VLAN_PCP
         }
         Field::IpDscp => {
+            // The upper six bits of the byte, as the header has them.
             m.nw_tos = low8(value) << 2;
             Wildcards::NW_TOS
         }

@@ -33,6 +33,7 @@ impl Oxm {
 
     /// Whether all bits count.
     pub fn is_exact(&self) -> bool {
+        // A mask of all ones says what no mask says.
         self.bits() == self.field.full()
     }
 
@@ -44,6 +45,7 @@ impl Oxm {
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Oxm> {
         let id = r.u32()?;
         let [c0, c1, field, length] = id.to_be_bytes();
+        // The lowest bit says that a mask follows (section 7.2.3.2).
         let (class, masked) = (u16::from_be_bytes([c0, c1]), field & 1 == 1);
         let known = Field::from_number(field >> 1).filter(|_| class == BASIC);
         let Some(field) = known else {
@@ -103,6 +105,7 @@ fn number(r: &mut Reader<'_>, field: Field) -> Result<u128> {
 /// Whether a list of fields has none twice, and each with its prerequisite before it.
 pub fn check(fields: &[Oxm]) -> std::result::Result<(), Reason> {
     for (index, oxm) in fields.iter().enumerate() {
+        // A prerequisite must come before what needs it (section 7.2.3.6).
         let before = fields.get(..index).unwrap_or(&[]);
         if before.iter().any(|other| other.field == oxm.field) {
             return Err(Reason::BadMatchDupField);
@@ -121,6 +124,7 @@ fn fulfilled(needs: Prerequisite, before: &[Oxm]) -> bool {
         Prerequisite::Has(field) => find(field).is_some(),
         Prerequisite::Vlan => find(Field::VlanVid).is_some_and(|vid| vid.value & VID_PRESENT != 0),
         Prerequisite::Is(field, values) => {
+            // A masked prerequisite would leave the header open.
             find(field).is_some_and(|oxm| oxm.is_exact() && values.contains(&oxm.value))
         }
     }

@@ -37,6 +37,7 @@ flags! {
 /// How many low bits of an address do not count, in the six bits at `shift`; 32 and more: all.
 const fn ignored(wildcards: u32, shift: u32) -> u32 {
     let bits = wildcards >> shift & 0x3f;
+    // Six bits can say up to 63; from 32 on the whole address is ignored.
     if bits > 32 { 32 } else { bits }
 }
 
