@@ -27,6 +27,7 @@ const FOLDERS: [&str; 6] =
 /// The program that runs a machine: User-mode Linux, which is its own, or QEMU.
 pub fn found_program(machine: &Machine) -> Option<PathBuf> {
     let name = match (machine.accel, &machine.kernel) {
+        // The kernel is the program: a user-mode kernel of the user's own.
         (Accel::Uml, Some(kernel)) => return kernel.is_file().then(|| kernel.clone()),
         (Accel::Uml, None) => UML,
         _ => QEMU,
@@ -77,6 +78,7 @@ pub(crate) fn choose(machine: &Machine) -> Result<(Accelerator, Option<String>)>
 /// Why KVM is not taken; `None` if it is.
 fn refusal_of_kvm() -> Option<String> {
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    // First: where /dev/kvm opens without it, guests would be interpreted.
     if !virtualizes(&processors) {
         return Some("the processor has neither vmx nor svm".to_owned());
     }

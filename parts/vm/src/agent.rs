@@ -71,6 +71,7 @@ pub(crate) struct Agent {
 impl Agent {
     /// The guest has opened or closed the agent's port: what its clients are told.
     pub(crate) fn port(&mut self, open: bool) -> Vec<Frame> {
+        // Whatever was on its way was for the agent before.
         self.listens = false;
         self.held.clear();
         self.waits.clear();
@@ -79,6 +80,7 @@ impl Agent {
         let lost = std::mem::take(&mut self.programs);
         if open {
             self.syncs += 1;
+            // The guest may have half a command from an earlier peer in its buffer.
             self.sync = Some(self.syncs);
             self.said.push(RESET);
             self.say("guest-sync-delimited", &json!({"id": self.syncs}));
@@ -104,6 +106,7 @@ impl Agent {
     /// Input for a program; without data, its end.
     pub(crate) fn input(&mut self, session: u32, data: &[u8]) -> Option<Frame> {
         let program = self.programs.get_mut(&session)?;
+        // Input behind its end has nobody to take it.
         if !matches!(program.phase, Phase::Gathers) {
             return None;
         }
@@ -160,6 +163,7 @@ impl Agent {
             if let Phase::Runs { pid, ask, pause } = program.phase
                 && ask <= now
             {
+                // One question at a time: its answer decides when the next is due.
                 program.phase = Phase::ReplyTopic { pid, pause };
                 due.push((*session, pid));
             }
@@ -175,6 +179,8 @@ impl Agent {
         let mut told = Vec::new();
         for byte in bytes {
             match *byte {
+                // The agent begins an answer with this byte when it has thrown away what came
+                // before.
                 RESET => self.held.clear(),
                 b'\n' => {
                     let line = std::mem::take(&mut self.held);
@@ -201,6 +207,7 @@ impl Agent {
             Some(error) => Err(error["desc"].as_str().unwrap_or("refused").to_owned()),
             None => Ok(&value["return"]),
         };
+        // The agent answers in order, and repeats no numbers of ours.
         match self.waits.pop_front() {
             Some(ReplyTopic::Start(session)) => self.started(session, returned, now, told),
             Some(ReplyTopic::Status(session)) => self.looked(session, returned, now, told),
@@ -240,6 +247,7 @@ impl Agent {
         };
         if status["exited"] != true {
             if let Phase::ReplyTopic { pid, pause } = program.phase {
+                // Short programs are answered quickly, long ones cost few questions.
                 let pause = (pause * 2).min(PAUSES[1]);
                 program.phase = Phase::Runs { pid, ask: now + pause, pause };
             }

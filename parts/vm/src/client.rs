@@ -28,6 +28,7 @@ pub fn console() -> Result<i32> {
     if raw.is_some() {
         let _ = writeln!(std::io::stderr(), "[console: Ctrl-] leaves it]\r");
     }
+    // A pipe may carry this byte as data.
     let leave = stdin.is_terminal().then_some(LEAVE);
     talk(&socket, leave, u64::MAX).map(|code| code.unwrap_or(0))
 }
@@ -75,6 +76,7 @@ fn connect() -> Result<OwnedFd> {
 }
 
 fn send(socket: &OwnedFd, frame: &Frame) -> Result<()> {
+    // A machine that ends must not end this process by SIGPIPE.
     let sent = rustix::net::send(socket, &frame.encode(), SendFlags::NOSIGNAL);
     sent.map(drop).map_err(failed("machine", "ask"))
 }

@@ -101,7 +101,9 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
     };
     let mut words = vec![parts.program.display().to_string()];
     let mut add = |text: &str| words.extend(text.split(' ').map(str::to_owned));
+    // Nothing that the plan does not name: no default devices, and no configuration of the host's.
     add("-nodefaults -no-user-config -display none -no-reboot");
+    // QEMU interprets what a stranger's guest says: it may start nothing and gain nothing.
     add("-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
     let memory = machine.memory >> 20;
     let by_switch = parts.wires.iter().any(|wire| matches!(wire.frames, Frames::Switch(_)));
@@ -117,6 +119,7 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
     add(&format!("-chardev socket,id=qmp,fd={} -mon chardev=qmp,mode=control", parts.channel));
     cards(parts, accelerator).iter().for_each(|words| add(words));
     if let Some(agent) = parts.agent {
+        // The board without PCI has devices on a bus of its own.
         let bus = if machine.machine == Board::Microvm { "device" } else { "pci" };
         add(&format!("-chardev socket,id={AGENT},fd={agent} -device virtio-serial-{bus}"));
         let port = "name=org.qemu.guest_agent.0";
@@ -133,6 +136,7 @@ pub(crate) fn qemu(parts: &Parts<'_>, accelerator: Accelerator, khz: Option<u64>
     if parts.kernel.is_some() {
         words.extend(["-append".to_owned(), kernel_line(machine, accelerator == "tcg", khz)]);
     }
+    // Last: what the user gives may replace what stands before.
     words.extend(machine.qemu.iter().cloned());
     words
 }
@@ -147,6 +151,8 @@ fn cards(parts: &Parts<'_>, accelerator: &str) -> Vec<String> {
         (Card::Virtio, Board::Microvm) => "virtio-net-device",
         (Card::Virtio, _) => "virtio-net-pci",
     };
+    // Without a boot ROM: QEMU's file for it may not be installed, and nothing boots from the
+    // network.
     let boot = if card == "virtio-net-device" { "" } else { ",romfile=" };
     for (number, wire) in parts.wires.iter().enumerate() {
         let frames = match wire.frames {
@@ -174,6 +180,7 @@ fn cards(parts: &Parts<'_>, accelerator: &str) -> Vec<String> {
 
 /// The command line of a kernel that QEMU starts.
 fn kernel_line(machine: &Machine, translated: bool, khz: Option<u64>) -> String {
+    // The other boards have a clock chip to measure by.
     let khz = khz.filter(|_| machine.machine == Board::Microvm);
     let khz = khz.map_or_else(String::new, |khz| format!(" tsc_early_khz={khz}"));
     // A kernel that is translated on a busy host may count too few timer interrupts within the cycles that it waits for

@@ -29,6 +29,7 @@ impl Console {
         // The init that reads it ends this process with the node.
         let _ = log.write_all(&plain).and_then(|()| log.flush());
         self.look(&plain);
+        // With CR: a terminal that joins needs it.
         self.latest.extend_from_slice(bytes);
         let over = self.latest.len().saturating_sub(SHOWN);
         self.latest.drain(..over);
@@ -42,6 +43,7 @@ impl Console {
             self.tail = Vec::new();
             return;
         }
+        // As much as the text is long: it may begin there.
         let over = self.tail.len().saturating_sub(wanted.len());
         self.tail.drain(..over);
     }

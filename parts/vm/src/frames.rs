@@ -141,6 +141,7 @@ impl Stream {
         let kind = *KINDS.get(usize::from(kind)).ok_or("a frame of an unknown kind")?;
         let session = u32::from_le_bytes([a, b, c, d]);
         let length = usize::try_from(u32::from_le_bytes([e, f, g, h])).unwrap_or(usize::MAX);
+        // Judged before the data come: a peer could announce gigabytes.
         if length > MOST {
             return Err("a frame that is too long");
         }

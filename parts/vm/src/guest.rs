@@ -48,11 +48,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// # Errors
 /// The guest cannot be set up: its kernel panics when this returns, which ends the machine.
 pub fn run(data: &Path) -> Result<Infallible> {
+    // On a host it would mount over the user's files.
     if rustix::process::getpid() != Pid::INIT {
         return Err(crate::Error::Refused("only a guest's first process does this".to_owned()));
     }
     let text = fs::read(data).map_err(failed(data.display().to_string(), "read"))?;
     let spec: Spec = serde_json::from_slice(&text).map_err(failed("guest", "understand"))?;
+    // Before any program runs, whose end it tells.
     let signals = process::catch(&[Signal::CHILD.as_raw(), Signal::INT.as_raw()])?;
     mounts::set_up(&spec)?;
     network::set_up(&spec.node)?;
@@ -97,6 +99,7 @@ impl Guest {
     }
 
     fn next_time(&self) -> Option<Instant> {
+        // Once ready, only sleep must be broken up now and then.
         let look = if self.agent.told_ready() { WAKE } else { LOOK };
         let look = Some(Instant::now() + look);
         [look, self.ending, self.programs.next_restart()].into_iter().flatten().min()
@@ -117,6 +120,7 @@ impl Guest {
                 self.begin_end();
             }
         }
+        // All that ended: several ends may come as one signal.
         while let Ok(Some((pid, exit))) = process::reap() {
             if !self.programs.ended(pid, exit) {
                 self.agent.ended(pid, exit);
@@ -146,6 +150,7 @@ fn line() -> Result<OwnedFd> {
     let line = rustix::fs::open(LINE, flags, Mode::empty()).map_err(failed(LINE, "open"))?;
     let mut mode = rustix::termios::tcgetattr(&line).map_err(failed(LINE, "read the mode of"))?;
     mode.make_raw();
+    // A terminal would change bytes: CR to LF, Ctrl-C to a signal.
     rustix::termios::tcsetattr(&line, rustix::termios::OptionalActions::Now, &mode)
         .map_err(failed(LINE, "set the mode of"))?;
     Ok(line)

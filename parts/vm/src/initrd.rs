@@ -13,6 +13,7 @@ const BLOCK: usize = 512;
 pub(crate) fn archive(files: &[(&str, u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut folders: Vec<&str> =
+        // Each folder once, and before what lies in it.
         files.iter().filter_map(|f| Some(f.0.rsplit_once('/')?.0)).collect();
     folders.sort_unstable();
     folders.dedup();
@@ -31,6 +32,7 @@ pub(crate) fn archive(files: &[(&str, u32, Vec<u8>)]) -> Vec<u8> {
 }
 
 fn entry(bytes: &mut Vec<u8>, number: usize, mode: u32, name: &str, content: &[u8]) {
+    // A folder has two names: its own, and `.` in itself.
     let links = if mode & 0o040_000 == 0 { 1 } else { 2 };
     let mut head = String::from("070701");
     // Inode, mode, user, group, links, time, size, four numbers of devices,

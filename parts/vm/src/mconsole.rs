@@ -58,6 +58,7 @@ fn request(word: &str) -> Vec<u8> {
     let length = u32::try_from(data.len()).unwrap_or(0);
     // `struct mconsole_request` has room for 512 bytes, however long the word is.
     data.resize(MOST, 0);
+    // In the order of this machine's bytes: both run on one.
     let head = [MAGIC, VERSION, length].into_iter().flat_map(u32::to_ne_bytes);
     head.chain(data).collect()
 }

@@ -58,6 +58,7 @@ impl Queue {
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
+                // Gone: what waits has no reader any more.
                 Err(_) => {
                     total += self.clear();
                 }
@@ -89,6 +90,7 @@ impl Window {
 
     /// The reader has taken so much.
     pub(crate) fn give_back(&mut self, count: usize) {
+        // A peer that gives back too much gains nothing.
         self.used = self.used.saturating_sub(count);
     }
 }

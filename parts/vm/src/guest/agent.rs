@@ -59,6 +59,7 @@ impl Agent {
     /// Says what the guest waits for, if that has changed.
     pub(super) fn tell_state(&mut self, lacks: &str) {
         if self.state.as_deref() != Some(lacks) {
+            // The line takes frames up to a length; the rest of a reason is not needed.
             let cut = lacks.as_bytes();
             self.send(&Frame::new(Kind::State, 0, cut.get(..MOST).unwrap_or(cut)));
             self.state = Some(lacks.to_owned());
@@ -69,6 +70,7 @@ impl Agent {
     pub(super) fn wanted<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.line, PollFlags::IN));
         for session in &self.sessions {
+            // Without room nothing is read: the program waits for its reader.
             let outputs = session.outputs.iter().flatten().filter(|_| session.shown.room() > 0);
             fds.extend(outputs.map(|fd| PollFd::new(fd, PollFlags::IN)));
             if let Some(input) = session.input.as_ref().filter(|_| !session.typed.is_empty()) {
@@ -119,6 +121,7 @@ impl Agent {
                 session.shown.give_back(count.unwrap_or(0));
             }
             Kind::Close => {
+                // Closed first: a program that ignores signals ends by its output.
                 (session.input, session.outputs) = (None, [None, None]);
                 // It may have ended.
                 let _ = rustix::process::kill_process_group(session.pid, Signal::KILL);
@@ -138,6 +141,7 @@ impl Agent {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        // Signals are blocked here, and a program would inherit that.
         let child = with_open_mask(|| command.spawn());
         let started = child.and_then(|mut child| {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -145,6 +149,7 @@ impl Agent {
             let input = child.stdin.take().map(OwnedFd::from);
             let outputs =
                 [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+            // One slow program must not hold up the line.
             for fd in input.iter().chain(outputs.iter().flatten()) {
                 rustix::io::ioctl_fionbio(fd, true)?;
             }
@@ -166,6 +171,7 @@ impl Agent {
                 let words = format!("netloom: {program}: {e}\n");
                 let missing = e.kind() == std::io::ErrorKind::NotFound;
                 let code = if missing { NOT_FOUND } else { NOT_RUNNABLE };
+                // As a shell does: the reason on its errors, the status as its own.
                 self.send(&Frame::new(Kind::Errors, frame.session, words.as_bytes()));
                 self.send(&Frame::new(Kind::Exit, frame.session, &code.to_le_bytes()));
             }
@@ -227,6 +233,7 @@ impl Agent {
 
     /// Tells the ends of programs whose output has ended, too.
     fn finish(&mut self) {
+        // A program that has ended may have left output in its pipes.
         let over = |s: &Session| s.outputs.iter().all(Option::is_none);
         let ended: Vec<(u32, Exit)> = self
             .sessions
@@ -248,6 +255,7 @@ impl Agent {
             match rustix::io::write(&self.line, rest) {
                 Ok(count) => rest = rest.get(count..).unwrap_or(&[]),
                 Err(Errno::INTR) => {}
+                // Without a host nobody hears.
                 Err(_) => return,
             }
         }

@@ -32,6 +32,7 @@ pub(super) fn set_up(spec: &Spec) -> Result<()> {
             rw.join("work").display()
         );
         Real.mount("overlay", &root, none, &layers)?;
+        // Moved, not mounted again: the devices that the kernel made stay.
         for dir in ["dev", "proc", "sys"] {
             let to = root.join(dir);
             rustix::mount::mount_move(Path::new("/").join(dir), &to)
@@ -47,6 +48,7 @@ pub(super) fn set_up(spec: &Spec) -> Result<()> {
         Real.mount(fstype, Path::new(dir), none, "")?;
     }
     Real.hostname(spec.node.host_name())?;
+    // The module need not be there for a guest without IPv6.
     if spec.node.interfaces.iter().flat_map(|i| &i.addresses).any(|a| a.addr().is_ipv6()) {
         tolerate(load("ipv6"));
     }
@@ -62,6 +64,7 @@ fn load(name: &str) -> Result<()> {
     let file = format!("/{name}.ko");
     let line =
         table.lines().find(|line| line.split(':').next().is_some_and(|m| m.ends_with(&file)));
+    // Not in the list: it is built into the kernel.
     let Some((module, needs)) = line.and_then(|line| line.split_once(':')) else { return Ok(()) };
     // The list has the nearest first.
     for path in needs.split_ascii_whitespace().rev().chain([module]) {

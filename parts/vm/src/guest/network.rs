@@ -29,6 +29,7 @@ pub(super) fn set_up(node: &PlannedNode) -> Result<()> {
         batch.push(object.as_str(), &change);
         batch.push(object.as_str(), &Change::of(index).up());
         run(&mut socket, batch)?;
+        // One by one: a refused one must not take the others with it.
         for address in &interface.addresses {
             let mut batch = Batch::new();
             batch.push(format!("address {address}"), &Address::new(index, *address));

@@ -66,6 +66,7 @@ impl Programs {
         let run = node.run.iter().enumerate();
         let mut run: Vec<Slot> =
             run.map(|(i, program)| slot(numbered("program", i), program.clone())).collect();
+        // This program, whatever the guest's files have at its path.
         let shell = vec!["/proc/1/exe".to_owned(), SHELL.to_owned()];
         let shell = Program { restart: Restart::Always, ..Program::once(shell) };
         run.push(slot(SHELL_TITLE.to_owned(), shell));
@@ -133,6 +134,7 @@ impl Programs {
         if slot.title != SHELL_TITLE {
             tell(&format!("{} {}", slot.name(), ended_words(exit)));
         }
+        // A pause: one that ends at once must not take the whole processor.
         slot.start_at = (again && !stopping).then(|| Instant::now() + PAUSE);
         true
     }
@@ -172,6 +174,7 @@ impl Programs {
 
     /// The first condition that does not hold yet.
     pub(super) fn lacks(&mut self, ready: &Ready) -> Option<String> {
+        // A failed command keeps the guest from becoming ready for good.
         if let Some(words) = &self.failed {
             return Some(words.clone());
         }
@@ -182,6 +185,7 @@ impl Programs {
         {
             return Some(format!("file {path} does not exist"));
         }
+        // Both: a socket of IPv6 mostly takes IPv4, too.
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"]
             .map(|path| fs::read_to_string(path).unwrap_or_default());
         let listens = |port: &u16| tables.iter().any(|table| listening(table).any(|p| p == *port));
@@ -194,6 +198,7 @@ impl Programs {
         }
         if self.probe.is_none() {
             let mut command = command_of(command, &self.env);
+            // Nobody reads it, and a full pipe would stop it.
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let child = with_open_mask(|| command.spawn()).ok();
             self.probe = child.and_then(|c| Pid::from_raw(i32::try_from(c.id()).ok()?));
