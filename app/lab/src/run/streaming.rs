@@ -35,6 +35,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 impl Running {
     /// Events after the one with this id; a snapshot if there is none.
     pub(crate) fn events(&self, since: Option<&str>) -> Result<Vec<LabEvent>> {
+        // Held while it reads: another listener would read the same again.
         let mut stream = self.streaming.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = match &mut *stream {
             Some(stream) => stream,
@@ -56,8 +57,10 @@ impl Stream {
         let (state, pids) = settled(running);
         let (now, time_ns) = (Instant::now(), now_ns());
         let sources = Sources::new(running, &state, &pids);
+        // By its place: each change makes another state.
         let same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, &state));
         if !same {
+            // A slot may be another node's now.
             self.nodes.clear();
         }
         self.nodes.resize_with(state.plan.nodes.len(), Seen::default);
@@ -117,6 +120,7 @@ impl Stream {
                     self.nodes[slot.get()].links = links;
                     changed.insert(slot);
                 }
+                // Its namespace is not known to the socket: only a visit can tell.
                 None if sources.pids[slot.get()].is_some() => drop(visited.insert(slot)),
                 None => {}
             }
@@ -190,6 +194,7 @@ impl Stream {
             node.map_or(&[], |(node, _)| &node.interfaces)
         };
         let touched = |link: &PlannedLink, slots: &BTreeSet<Slot>| {
+            // A wire and a port of a process count what no interface shows.
             !same
                 || impairing::has_wire(state, link)
                 || plan.has_shm_end(link)
@@ -230,6 +235,7 @@ impl Stream {
         let names = plan.nodes.iter().map(|node| node.name.as_str()).collect();
         let links = plan.links.iter().map(|link| link.name.as_str()).collect();
         let switches = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+        // What is gone first: nodes that are gone must not decide the lab's state.
         self.recorder.only(&names, &links, &switches);
         let whole = sources.running.is_whole(state, sources.pids);
         let nodes = self.recorder.picture().nodes.values().map(|(node, _)| node);
@@ -251,6 +257,7 @@ fn settled(running: &Running) -> (Arc<State>, Vec<Option<Pid>>) {
     loop {
         let state = running.state();
         let pids = running.pids(&state.plan);
+        // The same before and after: no change came between.
         if Arc::ptr_eq(&state, &running.state()) {
             return (state, pids);
         }
@@ -259,6 +266,7 @@ fn settled(running: &Running) -> (Arc<State>, Vec<Option<Pid>>) {
 
 /// The next ones in turn, at most [`A_TURN`].
 fn turn<T: Copy>(all: &[T], at: &mut usize) -> impl Iterator<Item = T> {
+    // The list may have become shorter.
     let first = if *at < all.len() { *at } else { 0 };
     let last = all.len().min(first + A_TURN);
     *at = last;
@@ -279,6 +287,7 @@ fn counters<'f>(
         here.or_else(|| status::at_node(&state.plan, link, side, found))
     });
     let sent = |side: usize| match (ends[side], ends[1 - side]) {
+        // What one end sent the other has received, but for losses.
         (Some(own), _) => (own.tx_packets, own.tx_bytes),
         (None, Some(other)) => (other.rx_packets, other.rx_bytes),
         (None, None) => (0, 0),

@@ -38,6 +38,7 @@ impl Running {
             Ok(())
         })?;
         let state = self.state();
+        // Its process may refuse what the plan allows, such as a folder that is taken.
         if let Err(e) = self.start_switch(&state, &work, &request.name) {
             self.end_switch(&request.name);
             self.change(&mut work, |state| {
@@ -47,6 +48,7 @@ impl Running {
             return Err(e);
         }
         drop(work);
+        // Its process is to be watched from now on.
         self.kept.wake();
         Ok(Changed { name: request.name.clone(), notes: vec![] })
     }
@@ -62,6 +64,7 @@ impl Running {
             |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
         let here = state.plan.links.iter().filter(|link| link.ends.iter().any(is_here));
         let links: Vec<&str> = here.map(|link| link.name.as_str()).collect();
+        // Links are the lab's: they are removed by name, not along with something.
         if !links.is_empty() {
             return Err(busy(format!("links of the lab end in it: {}", links.join(", "))));
         }
@@ -112,6 +115,7 @@ impl Running {
     /// See [`AskSwitch`](crate::calls::AskSwitch).
     pub(crate) fn ask_the_switch(&self, switch: &str, request: &Request) -> Result<Answer> {
         self.shm_switch(switch)?;
+        // The lab process would start it again at once.
         if *request == Request::Stop {
             let reason = "it ends with its lab, or by `netloom switch delete`".into();
             return Err(Error::Invalid { object: Subject::of("switch", switch), reason });
@@ -138,6 +142,7 @@ impl Running {
     /// The switch may be the plane of a router, by the router's name.
     fn ask_openflow(&self, switch: &str, request: &flow::Request) -> Result<flow::Answer> {
         let state = self.state();
+        // The planes of routers have no name in the file.
         let router = state.plan.node(switch).and_then(|slot| state.plan.node_at(slot));
         if let Some(router) = router.filter(|node| node.kind.has_separate_plane()) {
             return self.kept.keepers.flows.ask(&self.folder, &router.plane_name(), request);
@@ -191,6 +196,7 @@ impl Running {
 }
 
 fn misfit(switch: &str, answer: &flow::Answer) -> Error {
+    // An answer of any length would fill the message.
     let text: String = format!("{answer:?}").chars().take(60).collect();
     let reason = format!("unexpected reply from its process: {text}");
     Error::Busy { object: Subject::of("switch", switch), reason }

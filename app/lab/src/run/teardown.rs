@@ -46,6 +46,7 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
         Err(e) if !matches!(e, Error::Visited { .. }) => Err(e),
         emptied => {
             let removed = folder.remove();
+            // Without the folder nobody could find what was left.
             images::release(state, folder);
             removed.and(emptied)
         }
@@ -59,6 +60,7 @@ pub(crate) fn take_down(folder: &Folder, state: Option<&State>, inits: Vec<Init>
 pub(crate) fn empty(folder: &Folder, state: Option<&State>, mut inits: Vec<Init>) -> Result<()> {
     // With a low limit of open files, leave some for the rest: other inits are found again later.
     let has_guest = |init: &Init| state.is_some_and(|s| s.moved.iter().any(|m| m.node == init.id));
+    // Hosts of interfaces first: these must be returned while their namespace is there.
     inits.sort_by_key(|init| !has_guest(init));
     inits.truncate(room());
     let working = state.iter().flat_map(|s| s.plan.nodes.iter().filter(|n| has_work(n)));
@@ -131,6 +133,7 @@ fn seen_groups(folder: &Folder, inits: &[Init]) -> Result<Groups> {
 /// Removes a lab's cgroups. An unfinished init may still be in one: it does not listen yet, so it was not found,
 /// and it is about to end with its spawner.
 fn remove_groups(groups: &Groups) -> Result<()> {
+    // A state that was changed must not make root remove cgroups of others.
     if let Some(place) = groups.astray() {
         let reason = "the state has its cgroups there, where none are; nothing there is removed";
         return Err(Error::Invalid {
@@ -206,6 +209,7 @@ fn end_others(folder: &Folder) -> Result<()> {
 /// The number of inits, or connections to them, that this process may hold open and still work.
 fn room() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    // Half: connections to each, and the files of others' work.
     limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX).max(1))
 }
 
@@ -244,6 +248,7 @@ fn stop_some(folder: &Folder, nodes: &[&PlannedNode]) {
             }
         }
     }
+    // All were asked before one is waited for: their grace runs at the same time.
     for (connection, until) in &asked {
         // The connection ends with the init.
         process::wait_readable(connection, until.saturating_duration_since(Instant::now()));
@@ -254,6 +259,7 @@ fn stop_some(folder: &Folder, nodes: &[&PlannedNode]) {
 /// have ended it always runs `meanwhile`, in the caller's namespace; that returns whether the kernel can
 /// destroy the namespaces.
 pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> Result<()> {
+    // Before the kill: a dead process shows no namespace.
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
     let until = Instant::now() + KERNEL_TIMEOUT;
     let orphans = Orphans::of(&inits, room() / 2);

@@ -41,6 +41,7 @@ impl Running {
         links: &[LinkSlot],
     ) -> Result<()> {
         let fresh = Fresh { slots, links };
+        // Names first: programs may ask for them as soon as they start.
         self.kept.resolving.follow(inits, fresh.ids(state));
         let context = self.context(state, inits);
         for keeper in self.kept.keepers.all() {
@@ -132,6 +133,7 @@ impl Running {
     pub(crate) fn end_scopes(&self, nodes: &[NodeId]) {
         let mut scopes = self.kept.scopes();
         let ended: Vec<_> = nodes.iter().filter_map(|id| scopes.servers.remove(id)).collect();
+        // The lock is free before servers end: they may want it.
         drop(scopes);
         end_elsewhere(ended);
     }
@@ -270,6 +272,7 @@ impl Running {
 /// Measures load averages and lets budgets follow on threads of their own, as long as the lab exists.
 pub(crate) fn watch_loads(running: Weak<Running>) {
     watch_budgets(Weak::clone(&running));
+    // A small stack: both threads only count.
     let thread = std::thread::Builder::new().name("netloom-load".into()).stack_size(128 << 10);
     let look = move || {
         let mut last = Instant::now();
