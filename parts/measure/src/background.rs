@@ -91,6 +91,7 @@ impl<T> Slot<T> {
 
 impl<T> Drop for Background<T> {
     fn drop(&mut self) {
+        // What is ready is dropped here, not by the thread after the join.
         drop(self.forgo());
         // Panics of the work are caught; the panic hook reports any other.
         let _ = self.thread.take().map(JoinHandle::join);

@@ -50,6 +50,7 @@ fn set_all(points: &[Mutex<Point>], set: impl Fn(&mut Point) -> Result<()> + Syn
     let left = Mutex::new(points.iter());
     let failed = Mutex::new(None);
     let work = || {
+        // The iterator's lock is given back before the point is set: each takes long.
         while let Some(point) = { lock(&left).next() } {
             if let Err(error) = set(&mut lock(point)) {
                 *lock(&failed) = Some(error);

@@ -90,6 +90,7 @@ pub(crate) fn room(setup: &Setup, cpus: u64) -> Result<Room> {
 
 /// How many flows fit into this many bytes of kernel memory, and can be read in half a period.
 pub fn flows_that_fit(setup: &Setup, bytes: u64) -> u32 {
+    // The most that a session takes where no number is given.
     let cpus = cpus();
     let samples = sampling(&setup.configuration).map_or(0, |s| s.npkts.unwrap_or(4_096));
     let room = Room { cache: 1, samples };
@@ -119,6 +120,7 @@ fn reading(setup: &Setup, room: Room, cpus: u64) -> u64 {
 /// [`Error::Period`], which names the shortest possible period.
 pub(crate) fn check_period(setup: &Setup, room: Room, cpus: u64, tick: u64) -> Result<()> {
     let Configuration { period, guard, program, .. } = setup.configuration;
+    // A program that keeps times of all packets reads the exact clock.
     let tick = if program == Program::All { 0 } else { tick };
     // RFC 9341, section 5: d < L/2, where d includes what the coarse clock lags.
     let apart = guard.saturating_add(tick).saturating_add(SETTLE).saturating_mul(2) + 1;

@@ -13,6 +13,7 @@ pub(crate) fn of(a: &Configuration, b: &Configuration) -> bool {
     }
     let pairs = a.filters.len().saturating_mul(b.filters.len());
     let meets = |one: &Filter| b.filters.iter().any(|other| filters(one, &other.filter));
+    // Too many to compare: a refusal is safe, a shared bit is not.
     pairs > MOST_PAIRS || a.filters.iter().any(|one| meets(&one.filter))
 }
 

@@ -99,6 +99,7 @@ impl Point {
             attached: Some(attached),
             next: None,
             returning: None,
+            // BPF links end with their interface; filters of clsact say nothing of it.
             asks: Hook::probe() == Hook::Clsact,
             off: false,
             overflow: 0,
@@ -123,6 +124,7 @@ impl Point {
     /// Errors of the kernel; no room for them.
     pub(crate) fn join(&mut self, filters: &[NamedFilter], joined: &[Joined]) -> Result<()> {
         let mut config = self.config.clone();
+        // New flows come first: they take packets from the flows that had them so far.
         config.filters.splice(0..0, filters.iter().copied());
         config.joined.extend_from_slice(joined);
         for attached in [&mut self.attached, &mut self.next].into_iter().flatten() {
@@ -195,6 +197,7 @@ impl Point {
     fn take_over(&mut self, block: u64) {
         let end = self.config.schedule.end(block);
         let Some(next) = self.next.take_if(|next| next.since < end) else { return };
+        // Counts of the old program would be gone with it.
         if let Some(Ok(counts)) = self.attached.replace(next).map(|old| old.measure.counts()) {
             self.counted = sum(self.counted, counts);
         }
@@ -215,6 +218,7 @@ impl Point {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn return_to(&mut self, interfaces: &Arc<dyn Interfaces>) -> Result<()> {
+        // One at a time: an interface that comes and goes must not fill the machine with threads.
         if !self.is_gone() || self.off || self.next.is_some() || self.returning.is_some() {
             return Ok(());
         }
@@ -237,6 +241,7 @@ impl Point {
         };
         self.returning = None;
         match outcome.unwrap_or_else(|panic| resume_unwind(panic)) {
+            // Tried again after the next block.
             Err(Error::NoInterface { .. }) => {}
             attached => {
                 let mut attached = attached?;
@@ -274,6 +279,7 @@ impl Point {
         if let Ok(counts) = self.counts() {
             self.counted = counts;
         }
+        // Counts are kept: the kernel objects go.
         (self.attached, self.next, self.off) = (None, None, true);
         Ending(self.returning.take())
     }

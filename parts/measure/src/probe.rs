@@ -95,6 +95,7 @@ impl Sessions {
                 mib(limits::MOST_TOGETHER)
             ));
         }
+        // Numbers are never used again: a late request must not meet another session.
         self.last += 1;
         self.by_id.insert(self.last, Slot { takes, stage: Stage::Preparing(setup) });
         Ok(self.last)
@@ -155,6 +156,7 @@ impl Probe {
             netifs = self.interfaces.names()?;
         }
         let marking = &configuration.marking;
+        // Marking interfaces are measured, too: without their counts nothing could be compared.
         netifs.extend(marking.iter().cloned());
         let spots = spots(&netifs, marking, marks(&configuration));
         let keep = limits::keep(&configuration, spots.len());
@@ -166,6 +168,7 @@ impl Probe {
     fn check_marking(&self, own: SessionId, configuration: &Configuration) -> Result<()> {
         let others: Vec<_> = {
             let sessions = lock(&self.sessions);
+            // Copied: comparing filters takes long.
             sessions.by_id.range(..own).map(|(id, slot)| (*id, slot.stage.clone())).collect()
         };
         for (id, other) in others {
@@ -174,6 +177,7 @@ impl Probe {
             let marks =
                 |spot: &&Spot| spot.marking != Marking::Off && marking.contains(&spot.netif);
             let Some(spot) = theirs.spots.iter().find(marks) else { continue };
+            // Its marks are gone: ended sessions may stay for their results.
             let ended = other.session().is_some_and(|session| session.state() == State::Ended);
             if !ended && overlap::of(configuration, &theirs.configuration) {
                 let object = format!("interface {:?}, egress", spot.netif);

@@ -127,6 +127,7 @@ impl Reader<'_> {
             return self.schedule.end(self.next);
         }
         let points = self.shared.points();
+        // The slowest point decides: a block is told of all at once.
         let at = points.iter().map(|point| lock(point).readable_at(self.next)).max();
         at.unwrap_or_else(|| self.schedule.closed(self.next))
     }
@@ -142,6 +143,7 @@ impl Reader<'_> {
 
     /// Reads a block at all points and publishes it. `early`: the block is not final.
     fn tell(&self, block: u64, early: bool) {
+        // Before the block is judged: a step during it makes its times worthless.
         lock(&self.shared.watch).look();
         let stepped = lock(&self.shared.watch).stepped_since(self.schedule.begin(block));
         let disturbed = lock(&self.shared.inner).disturbed;

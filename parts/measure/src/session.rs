@@ -43,6 +43,7 @@ impl Session {
         let _starting = shared.begin_start()?;
         let (schedule, points) = start::attach(shared)?;
         shared.set_running(schedule, points);
+        // Without a reader nothing would ever be told, or end.
         run::spawn(Arc::clone(shared)).inspect_err(|_| shared.set_prepared())
     }
 

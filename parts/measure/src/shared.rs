@@ -139,6 +139,7 @@ impl Shared {
     /// Keeps a block and wakes waiting readers.
     pub(crate) fn tell(&self, told: ClosedBlock) {
         let mut inner = lock(&self.inner);
+        // At least one: the newest is always kept.
         while inner.told.len() >= self.setup.keep.max(1) {
             inner.told.pop_front();
         }

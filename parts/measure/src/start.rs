@@ -36,6 +36,7 @@ pub(crate) fn check(interfaces: &dyn Interfaces, setup: &Setup) -> Result<Room> 
     setup.configuration.schedule(setup.configuration.period)?;
     let tick = nanoseconds(clock_getres(ClockId::MonotonicCoarse));
     limits::check_period(setup, room, cpus, tick)?;
+    // Interfaces that are missing are told before anything is attached.
     for spot in &setup.spots {
         interfaces.visit(&spot.netif, &mut |_| Ok(()))?;
     }
@@ -123,6 +124,7 @@ fn attach_some(interfaces: &dyn Interfaces, config: &Config, places: Vec<Task<'_
     let places = Mutex::new(places);
     let failed = Mutex::new(None);
     let work = || {
+        // One failure ends the others: all are detached anyway.
         while lock(&failed).is_none() {
             let Some((spot, place)) = lock(&places).pop() else { return };
             match Point::attach(interfaces, spot, config) {

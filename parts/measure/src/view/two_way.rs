@@ -77,6 +77,7 @@ pub struct OneWay {
 
 /// A block of a flow at a point, as comparisons take it.
 pub fn side(flow: &FlowBlock) -> Side<'_> {
+    // With samples left out the lists of two points cannot be compared.
     let whole = flow.sampled.as_ref().filter(|sampled| sampled.unkept == 0);
     let samples = whole.map(|sampled| (sampled.selection, sampled.samples.as_slice()));
     Side { record: &flow.record, samples }
