@@ -107,6 +107,7 @@ impl<'t> Scan<'t> {
                 self.starts = true;
             }
             '}' | ']' if flow => {
+                // Whatever stands behind it cannot be told apart any more.
                 if self.open.last().is_some_and(|open| open.closing() != c) {
                     return std::ops::ControlFlow::Break(());
                 }

@@ -125,6 +125,7 @@ impl Report {
     pub fn error_with(&mut self, place: Place, message: impl Into<String>, help: Option<String>) {
         let mut message = message.into();
         if let Some(repetition) = &self.repetition {
+            // One entry that is repeated a thousand times would else report a thousand times.
             let first =
                 self.first_round.entry((repetition.entry, place)).or_insert(repetition.round);
             if *first != repetition.round {
@@ -162,6 +163,7 @@ impl Report {
         candidates: impl IntoIterator<Item = &'a str>,
     ) -> Option<String> {
         let left = &mut self.comparisons;
+        // Comparing words is what costs: a file of a thousand unknown names has a bound.
         let bounded = candidates.into_iter().take_while(|_| {
             *left = left.saturating_sub(1);
             *left > 0

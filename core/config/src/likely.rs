@@ -19,6 +19,7 @@ fn refused<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Quantity<
 
 fn quantity(text: &str) -> Option<Quantity<'_>> {
     let text = text.trim();
+    // No sign: quantities here are never negative.
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     // Longer words are not typing errors.

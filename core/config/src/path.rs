@@ -40,6 +40,7 @@ impl fmt::Display for Path<'_> {
 
 /// A key as shown in a path: quoted when it would be unclear.
 fn shown(key: &str) -> String {
+    // Braces stand in names of repeated entries.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:{}".contains(c);
     if !key.is_empty() && key.len() <= 64 && key.chars().all(plain) {
         key.to_owned()

@@ -18,6 +18,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let is_odd = |letter: char| !stays(letter) && (letter.is_control() || is_unseen(letter));
     if !text.contains(is_odd) {
+        // The usual text is not copied.
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);

@@ -10,6 +10,7 @@ pub fn resolve(text: &str) -> Kind {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
         "true" | "True" | "TRUE" => Kind::Bool(true),
         "false" | "False" | "FALSE" => Kind::Bool(false),
+        // Numbers of whole digits first: each would be a float, too.
         _ => integer(text).or_else(|| float(text)).unwrap_or(Kind::Str),
     }
 }

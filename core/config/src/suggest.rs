@@ -25,6 +25,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         } else {
             strsim::damerau_levenshtein(word, candidate)
         };
+        // The first of equally near ones: candidates come in the order of the manual.
         if distance <= allowed && best.is_none_or(|(d, _)| distance < d) {
             best = Some((distance, candidate));
         }
@@ -44,6 +45,7 @@ pub(crate) fn quote_plain(text: &str) -> String {
 
 fn cut(text: &str) -> String {
     const SHOWN: usize = 60;
+    // Escaped after cutting: an escape must not be cut in two.
     let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
         shown.push('…');

@@ -143,6 +143,7 @@ impl<'r> Builder<'r> {
     }
 
     fn event(&mut self, event: Event<'_>, place: Place) -> Result<(), Stop> {
+        // Counted before it is kept: memory is bounded while the file is read.
         match self.values_left.checked_sub(1) {
             Some(left) => self.values_left = left,
             None => {
@@ -176,6 +177,7 @@ impl<'r> Builder<'r> {
         place: Place,
     ) -> Kind {
         match tag {
+            // `!!str` takes what looks like a number as text.
             Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => Kind::Str,
             Some(tag) if tag.is_yaml_core_schema() => resolve(text),
             Some(tag) => {
@@ -207,6 +209,7 @@ impl<'r> Builder<'r> {
         if let Some(tag) = tag.filter(|t| !t.is_yaml_core_schema()) {
             self.refuse_tag(tag, place);
         }
+        // Readers of the tree are recursive: depth is bounded here for all.
         if self.stack.len() >= MAX_DEPTH {
             return Err(
                 self.stop(place, format!("lists and maps nested more than {MAX_DEPTH} deep"))
@@ -233,6 +236,7 @@ impl<'r> Builder<'r> {
         };
         let (node, weight) = (node.clone(), *weight);
         self.spend(weight, place)?;
+        // The copy has no anchor of its own.
         self.complete(node, 0, true)
     }
 
@@ -286,6 +290,7 @@ impl<'r> Builder<'r> {
                     continue;
                 };
                 for entry in more {
+                    // The map's own keys win, then those of earlier maps.
                     if !index.contains_key(&entry.key) {
                         index.insert(entry.key.clone(), entries.len());
                         entries.push(entry);
@@ -334,6 +339,7 @@ fn key_of(node: Node, quoted: bool, report: &mut Report) -> Key {
             false
         }
     };
+    // In quotes it is a key like any other.
     let merge = !quoted && node.text == "<<";
     Key { text: node.text, place: node.place, valid, merge }
 }

@@ -48,6 +48,7 @@ fn exact(number: &str, factor: u64, largest: u64) -> Option<u64> {
         let digits: u128 = fraction.parse().ok()?;
         let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
         let parts = digits.checked_mul(u128::from(factor))?;
+        // A rate that had to be rounded would not be what was asked for.
         if !parts.is_multiple_of(scale) {
             return None;
         }
@@ -174,6 +175,7 @@ pub fn mac(text: &str) -> Option<[u8; 6]> {
     let mut parts = text.split(':');
     let mut address = [0; 6];
     for byte in &mut address {
+        // Both digits: `1` alone may be a slip.
         let part =
             parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()))?;
         *byte = u8::from_str_radix(part, 16).ok()?;

@@ -12,8 +12,10 @@ pub fn list<T: AsRef<str>>(texts: &[T]) -> String {
 
 /// A text, quoted unless nobody can take it for anything else.
 pub fn scalar(text: &str) -> String {
+    // Anything that begins otherwise might be a number, a sign or a mark.
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_');
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    // Words of YAML 1.1, which other readers of the text may take for booleans.
     let word = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
         .contains(&text.to_ascii_lowercase().as_str());
     if starts && text.chars().all(plain) && !word { text.to_owned() } else { quoted(text) }
