@@ -116,6 +116,7 @@ impl Frame {
         bytes[transport + 2..transport + 4].copy_from_slice(&addresses.target_port.to_be_bytes());
         let v6 = addresses.source.is_ipv6();
         let mut new = Frame { bytes, stream, v6, transport, source, constant: 0 };
+        // Summed once: each frame adds only what changes.
         new.constant = new.sum();
         Ok(new)
     }

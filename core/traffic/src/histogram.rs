@@ -47,6 +47,7 @@ impl Histogram {
     /// Counts a sample.
     #[inline]
     pub fn add(&mut self, value: u64) {
+        // A histogram of nothing takes no memory.
         if self.buckets.is_empty() {
             self.buckets = vec![0; BUCKETS];
         }
@@ -100,6 +101,7 @@ impl Histogram {
     /// The value that a share of samples, in parts per million, does not exceed (nearest rank);
     /// 0 without samples.
     pub fn percentile(&self, millionths: u32) -> u64 {
+        // In 128 bits: count and millionths may be large together.
         let rank = u128::from(self.count) * u128::from(millionths.min(1_000_000));
         let rank = u64::try_from(rank.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1);
         let mut seen = 0;

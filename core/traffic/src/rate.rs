@@ -29,6 +29,7 @@ impl Rate {
     /// clamped.
     pub(crate) fn thousandths(self) -> Option<u64> {
         let (Rate::Packets(rate) | Rate::Bits(rate)) = self else { return None };
+        // NaN would pass any clamp.
         let rate = if rate.is_nan() { LEAST } else { rate.clamp(LEAST, MOST) };
         #[expect(
             clippy::cast_possible_truncation,

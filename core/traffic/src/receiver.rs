@@ -79,6 +79,7 @@ impl Stream {
     fn new(start: Start, first: u64, frames: usize) -> Stream {
         let start = match start {
             Start::Zero => ORIGIN,
+            // Frames before the first one may still come, out of order.
             Start::FirstSeen => ORIGIN + first,
         };
         Stream {
@@ -126,6 +127,7 @@ impl Stream {
         self.received += 1;
         self.bytes += u64::from(size);
         match arrived_ns.checked_sub(stamp.time_ns) {
+            // Clocks of two machines may differ: a negative latency says nothing.
             Some(took) => self.latency_ns.add(took),
             None => self.early += 1,
         }
@@ -179,6 +181,7 @@ impl Receiver {
 
     /// Counts a stamp, of a frame of `size` bytes with check sequence.
     pub fn take(&mut self, stamp: &Stamp, size: u32, arrived_ns: u64) -> Verdict {
+        // Streams are numbered by senders: anybody could make up as many as there are numbers.
         let room = self.streams.len() < STREAMS;
         let (start, window) = (self.start, self.window);
         let joined = start == Start::FirstSeen;

@@ -60,6 +60,7 @@ impl FromStr for Speed {
             return Err(wrong());
         }
         let whole: u64 = whole.parse().map_err(|_| wrong())?;
+        // Padded to three digits: `.5` is 500 thousandths.
         let fraction: u64 = format!("{fraction:0<3}").parse().map_err(|_| wrong())?;
         Speed::thousandths(whole.saturating_mul(1000).saturating_add(fraction))
     }
@@ -159,6 +160,7 @@ impl Replay {
         let gap = time - before;
         if gap > self.most {
             self.cut += 1;
+            // Later times are measured from the start, which moves along.
             self.first = Some(first.saturating_add(gap - self.most));
         }
         self.latest = self.latest.saturating_add(gap.min(self.most));
@@ -166,6 +168,7 @@ impl Replay {
 
     /// Restarts the file.
     pub fn again(&mut self) {
+        // A single frame has no gap to go on with.
         let gap = match self.frames {
             0 | 1 => 0,
             // Rounded to the nearest, so that a file of equal gaps continues with the same gap.

@@ -56,6 +56,7 @@ impl Schedule {
         }
         let units = if self.bits { u128::from(bytes) * 8 } else { u128::from(frames) };
         let parts = units * u128::from(NS) + u128::from(self.rest);
+        // In 128 bits: the product of many frames may exceed 64.
         let rate = u128::from(self.rate);
         let whole = u64::try_from(parts / rate).unwrap_or(u64::MAX);
         self.rest = u64::try_from(parts % rate).unwrap_or(0);

@@ -108,6 +108,7 @@ pub fn stamp(frame: &mut [u8], sequence: u64, time_ns: u64, stream: u16) -> bool
 
 /// Updates a checksum after some covered bytes have changed (RFC 1624, equation 3).
 pub(crate) fn changed(was: u16, old: &[u8], new: &[u8]) -> u16 {
+    // Of the changed words only: the rest of the sum stays.
     let inverse: u64 =
         old.as_chunks::<2>().0.iter().map(|word| u64::from(!u16::from_be_bytes(*word))).sum();
     let sum = checksum::add(u64::from(!was) + inverse, new);

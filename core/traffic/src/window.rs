@@ -13,6 +13,7 @@ pub(crate) struct Window {
 impl Window {
     /// A window of at least this many frames, none of them received.
     pub(crate) fn new(frames: usize, end: u64) -> Window {
+        // A power of two: places are found by a mask.
         Window { words: vec![0; frames.div_ceil(64).next_power_of_two()], end }
     }
 
@@ -27,6 +28,7 @@ impl Window {
 
     /// Advances to a new `end`; the numbers in between are not received.
     pub(crate) fn advance(&mut self, end: u64) {
+        // All that it covered is out of it.
         if end - self.end >= self.room() {
             self.words.fill(0);
             self.end = end;
