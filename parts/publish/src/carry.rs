@@ -100,6 +100,7 @@ impl Carrier {
                 // A signal.
                 continue;
             }
+            // One look at the clock a turn: it is exact enough for silence.
             let now = seats.now();
             let mut turn = std::mem::take(&mut ready);
             for event in &events {
@@ -140,6 +141,7 @@ impl Carrier {
                 epoll::add(&self.epoll, socket, EventData::new_u64(2 * id + side), flags)
             };
             if watch(link.seat.outer(), 0).and_then(|()| watch(&link.inner, 1)).is_err() {
+                // A reset, not a regular end: nothing was carried.
                 reset(link.seat.outer());
                 continue;
             }

@@ -164,6 +164,7 @@ impl Doors {
             // Those that its peer has are all at work. It is here already and comes in; the next one waits in the queue.
             self.pause();
         }
+        // Small messages must not wait for more (Nagle).
         let _ = outer.set_nodelay(true);
         let _ = sockopt::set_socket_keepalive(&outer, true);
         let _ = sockopt::set_tcp_keepidle(&outer, KEEPALIVE);

@@ -84,6 +84,7 @@ pub fn serve(spec: &Spec, sockets: Vec<OwnedFd>, space: OwnedFd) -> Result<()> {
     namespace::enter_network(&space).map_err(Failure::of("ports", "enter the node's network"))?;
     // The namespace is to end with the node.
     drop(space);
+    // Nothing needs a right from here on: the ports are bound.
     caps::drop_all().map_err(Failure::of("ports", "drop capabilities"))?;
     let most = room();
     let mut doors = vec![];
