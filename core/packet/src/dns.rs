@@ -63,6 +63,7 @@ pub fn read(bytes: &[u8]) -> Option<Message> {
     let (id, flags) = (word(bytes, 0)?, word(bytes, 2)?);
     let (questions, answers) = (word(bytes, 4)?, word(bytes, 6)?);
     let (name, at) = name(bytes, HEADER)?;
+    // A message has one question at most in practice (RFC 9619).
     if questions != 1 || word(bytes, at + 2)? != CLASS_IN {
         return None;
     }
@@ -144,6 +145,7 @@ fn answer(query: &[u8], code: u16) -> Option<Vec<u8>> {
     // Kept: the kind of query and whether recursion is wanted, which is also available then.
     let flags = RESPONSE | flags & 0x7900 | (flags & 0x0100) >> 1 | code;
     response[2..4].copy_from_slice(&flags.to_be_bytes());
+    // Records of the query, such as that of EDNS, are not sent back.
     response[6..HEADER].fill(0);
     Some(response)
 }

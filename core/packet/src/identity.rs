@@ -32,6 +32,7 @@ pub fn identity(frame: &[u8]) -> u64 {
     else {
         return hash(frame);
     };
+    // On the stack: this is made for every packet.
     let mut bytes = Bytes { buffer: [0; MOST], used: 0 };
     collect(frame, network, &ip, &mut bytes);
     hash(bytes.buffer.get(..bytes.used).unwrap_or(&[]))

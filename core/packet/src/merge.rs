@@ -215,11 +215,13 @@ impl Held {
             put(frame, network + 4, short(end - network - 40).to_be_bytes());
         } else {
             put(frame, network + 2, short(end - network).to_be_bytes());
+            // The field counts as zero while its sum is made (RFC 791).
             put(frame, network + 10, [0, 0]);
             let sum = checksum(frame.get(network..ip.transport).unwrap_or(&[]));
             put(frame, network + 10, sum.to_be_bytes());
         }
         let pseudo = pseudo_header(frame, network, &ip, end - ip.transport);
+        // Unfinished, as `needs_csum` says: the receiver adds the rest.
         put(frame, ip.transport + SUM, fold(pseudo).to_be_bytes());
     }
 }

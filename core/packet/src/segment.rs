@@ -161,6 +161,7 @@ impl Plan {
         if self.sums == Sums::Absent {
             return;
         }
+        // The field counts as zero while its sum is made (RFC 1071).
         put(packet, place, [0, 0]);
         let pseudo = pseudo_header(packet, self.network, &self.ip, length);
         let value = match self.sums {
@@ -177,6 +178,7 @@ impl Plan {
             return;
         }
         put(packet, self.network + 2, short(length).to_be_bytes());
+        // As the kernel numbers the pieces that it cuts (`inet_gso_segment`).
         let id = self.id.wrapping_add(short(index & 0xffff));
         put(packet, self.network + 4, id.to_be_bytes());
         put(packet, self.network + 10, [0, 0]);
