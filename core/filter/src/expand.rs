@@ -33,6 +33,7 @@ pub fn expand(text: &str, addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>) -> Re
         match node {
             Some(found) => {
                 let known = direction(&last);
+                // The words that lead to the name are repeated with each of its addresses.
                 out.truncate(out.len() - written(&out, &last));
                 out.push_str(&hosts(word, known, &found)?);
                 last.clear();

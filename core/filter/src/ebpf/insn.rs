@@ -8,6 +8,8 @@ pub struct Insn(u64);
 impl Insn {
     /// An instruction from its fields.
     pub const fn new(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Self {
+        // Both are bit fields of one byte in the kernel's structure, which each byte order lays out
+        // in its own way.
         let registers =
             if cfg!(target_endian = "little") { src << 4 | dst } else { dst << 4 | src };
         let off = off.to_ne_bytes();

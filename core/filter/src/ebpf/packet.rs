@@ -18,6 +18,8 @@ const DATA_END: i16 = 4;
 
 /// The filter, from its entry.
 pub(super) fn program(asm: &mut Assembler, program: &Program, flow: &Flow) {
+    // Both are 0 at the start of a classic program; and the verifier refuses registers that nothing
+    // has set.
     asm.add(alu::mov_imm(A, 0));
     asm.add(alu::mov_imm(X, 0));
     asm.add(asm::load(asm::WORD, FRAME, CTX, DATA));

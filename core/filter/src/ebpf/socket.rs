@@ -39,8 +39,10 @@ pub(super) fn program(asm: &mut Assembler, program: &Program, flow: &Flow) {
     asm.branch(jump::imm(jump::NE, VERDICT, 0), tagged);
     body(asm, program, flow, &Plain, 0);
     asm.bind(tagged);
+    // On the wire the tag's four bytes count.
     asm.add(alu::imm(alu::ADD, FRAME, BEHIND - TAG));
     asm.add(asm::load(asm::WORD, R1, CTX, VLAN_PROTO));
+    // The kernel has the protocol in network order, the rest of the tag in its own.
     asm.add(alu::from_network(R1, 2));
     asm.add(alu::imm(alu::SHL, R1, 16));
     asm.add(asm::load(asm::WORD, R2, CTX, VLAN_TCI));
