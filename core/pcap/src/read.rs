@@ -282,6 +282,7 @@ impl<R: Read> Reader<R> {
             return Err(Error::Cut { at });
         }
         let total = block::length(at, kind, total)?;
+        // Without a buffer: a block that nobody looks at may have any length.
         if !block::is_known(kind) {
             self.pass(order, kind, total)?;
             self.state = State::Ng(order);

@@ -80,6 +80,7 @@ impl<R: Read> Source<R> {
     /// Reads once; `false` at the end of the stream.
     fn more(&mut self) -> Result<bool> {
         if self.start > 0 {
+            // Consumed bytes make room first, so that the window grows only when it is full.
             self.window.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
