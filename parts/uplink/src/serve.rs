@@ -48,6 +48,7 @@ pub fn serve(spec: &Spec, space: &OwnedFd) -> Result<()> {
         let Some(status) = run(spec, &mut tap, &signals)? else { return Ok(()) };
         let program = spec.tool.program.display();
         if start.elapsed() < AT_ONCE {
+            // It has never worked here: that is for the user to know, and not to be tried again.
             if first {
                 return Err(Error::Ended { program: program.to_string(), status });
             }
@@ -79,11 +80,13 @@ fn mount(spec: &Spec, space: &OwnedFd) -> Result<()> {
 fn run(spec: &Spec, tap: &mut Tap, signals: &OwnedFd) -> Result<Option<ExitStatus>> {
     let object = spec.tool.program.display().to_string();
     let failed = |operation| Failure::of(&object, operation);
+    // What an earlier start has printed stays.
     let log = File::options().append(true).create(true).mode(0o600).open(&spec.log);
     let log = log.map_err(Failure::of(spec.log.display().to_string(), "open"))?;
     let mut command = Command::new(&spec.tool.program);
     command.args(spec.tool.arguments(&spec.place)).env_clear();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    // It must not outlive this process, which alone watches over it.
     disposition::start_mortal(&mut command);
     let mut child = command.spawn().map_err(failed("start"))?;
     let pid = Pid::from_child(&child);

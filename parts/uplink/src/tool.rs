@@ -131,10 +131,12 @@ impl Tool {
             ],
             Kind::Slirp => vec![
                 "--configure",
+                // With its usual 1500 bytes it is several times slower.
                 "--mtu",
                 "65520",
                 "--enable-ipv6",
                 "--disable-host-loopback",
+                // Of this network it takes .100, .2 and .3, the addresses of this crate.
                 "--cidr",
                 &network,
                 "--netns-type",
