@@ -133,6 +133,7 @@ impl Generator {
             let stamp = clock.unix(now);
             let flow = self.spec.flows.at(self.next);
             outlet.offer(self.frame.make(length, flow, self.next, stamp))?;
+            // At once, so that none waits for the time of the next.
             if paced {
                 outlet.flush()?;
             }

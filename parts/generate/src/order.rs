@@ -77,6 +77,7 @@ impl Order {
             bytes += held.length;
             bytes <= MOST / 2
         });
+        // Half of the room is freed, so that the next frames need no further sort.
         if self.bytes.len() >= MOST { by_time.max(by_room.count()) } else { by_time }
     }
 

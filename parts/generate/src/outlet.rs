@@ -78,11 +78,13 @@ impl Outlet {
         if longest > most {
             return Err(Error::TooLong { index, length: longest, most });
         }
+        // A queueing discipline would hold and drop frames, against the schedule.
         socket::set(&fd, index, QDISC_BYPASS, 1, "send directly through")?;
         // Before the ring is made: with one, the kernel refuses this option (EBUSY).
         socket::set(&fd, index, VNET_HDR, 1, "put a header before frames of")?;
         // Protocol 0: the socket receives nothing (packet(7)).
         socket::bind(&fd, index, 0)?;
+        // Nothing is known of the frames yet: the longest that the interface takes.
         let longest = if longest == 0 { most + TAG } else { longest };
         let slot = (longest + SLOT_HEADER + OFFLOADS).next_power_of_two().clamp(2048, 128 << 10);
         let sizes = RingSizes {
@@ -219,6 +221,7 @@ impl Ring {
             if Clock::now() >= end {
                 return Ok(false);
             }
+            // What frees slots may need this CPU.
             std::thread::yield_now();
         }
     }

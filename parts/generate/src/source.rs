@@ -96,12 +96,14 @@ impl Feed<'_> {
         self.batch.add(frame, time);
         if self.batch.bytes.len() >= BATCH {
             self.send();
+            // The last frame of a batch may go beyond its size.
             self.batch.bytes.reserve(BATCH + 4096);
         }
     }
 
     /// Releases frames that need not wait any longer; with `all`, every frame.
     fn let_go(&mut self, all: bool) {
+        // Taken out for a while, because what it releases is added to this feed.
         if let Some(mut order) = self.order.take() {
             order.take(all, |frame, time| self.add(frame, time));
             self.batch.put_in_order += order.take_moved();
@@ -132,6 +134,7 @@ pub(crate) fn read<R: Read>(
             Ok(true) => round += 1,
             Ok(false) => return,
             Err(e) => {
+                // A player that has gone misses nothing.
                 let _ = to.send(Err(e));
                 return;
             }
