@@ -198,6 +198,7 @@ impl Filler {
         if self.shared.merges {
             let age = Duration::from_nanos(clock::monotonic().saturating_sub(self.marked));
             let due = self.filling.is_some() && !self.is_queued();
+            // At least a millisecond, so that the wait does not become polling.
             return due.then(|| SLICE.saturating_sub(age).max(Duration::from_millis(1)));
         }
         let since = self.filling.as_ref()?.since;
@@ -312,6 +313,7 @@ impl Filler {
         if self.room_for(kept + comment + MOST_EXTRA).is_none() {
             return self.lose(1);
         }
+        // Taken out for a while, because `place` borrows all of this.
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         record::with_extra(&mut scratch, self.interface, frame, kept, &self.extra);

@@ -62,6 +62,7 @@ impl Catch {
     }
 
     fn catch(&mut self) -> Result<()> {
+        // Half a slice, so that none passes without a mark.
         let most = if self.shared.merges { SLICE / 2 } else { ROUND };
         while !self.shared.is_stopping() {
             let wait = self.filler.until_due().map_or(most, |due| due.min(most));
@@ -113,6 +114,7 @@ impl Catch {
 
     /// Writes the interface's counters into the file, if they have changed.
     fn tell(&mut self, now: u64) {
+        // The counters are the interface's: one of its threads tells them.
         if !self.tells || self.thread != 0 || now - self.told < TELL {
             return;
         }
@@ -129,6 +131,7 @@ impl Catch {
     /// Waits for an interface that is gone; returns whether it is back.
     fn find_again(&mut self) -> Result<bool> {
         let since = clock::realtime();
+        // What the old engine still holds comes before the gap.
         self.engine.finish(&mut self.filler)?;
         self.refresh()?;
         self.before = self.shown;

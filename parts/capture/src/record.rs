@@ -66,6 +66,7 @@ pub(crate) fn put(out: &mut [u8], interface: u32, frame: &Frame<'_>, kept: usize
     }
     let padded = kept.next_multiple_of(4);
     let Some((data, options)) = body.split_at_mut_checked(padded) else { return };
+    // Zeros, and not what the memory held before.
     data[kept..].fill(0);
     copy(&mut data[..kept], frame);
     if let Some(options) = options.first_chunk_mut::<FLAGS>() {
@@ -111,6 +112,7 @@ pub(crate) fn with_extra(
     kept: usize,
     extra: &Extra,
 ) {
+    // Few blocks have more than flags: they may cost one more copy.
     let mut data = vec![0; kept];
     copy(&mut data, frame);
     ng::packet(

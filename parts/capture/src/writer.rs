@@ -60,6 +60,7 @@ impl Writer {
         loop {
             match self.shared.queue.next(self.pause()) {
                 Next::Chunk(mut chunk) => {
+                    // What is lost anyway needs no order.
                     if !self.broken {
                         sort::by_time(&mut chunk, &self.shared.pool, &mut self.places);
                     }

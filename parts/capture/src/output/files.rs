@@ -110,6 +110,7 @@ impl Files {
         options.disk.chunk = shared.chunk;
         options.disk.late = true;
         if !encoder.is_ng() {
+            // A classic file cannot be padded to the edges that direct I/O needs.
             options.disk.direct = Direct::Never;
         }
         let mut files = Files {
@@ -157,6 +158,7 @@ impl Files {
             file = File::create(&path, &self.options.disk)?;
         }
         self.number += 1;
+        // The new file has its own lock now.
         self.held = None;
         self.kept.push_back(path);
         let flight = VecDeque::new();

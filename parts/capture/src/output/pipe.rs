@@ -67,6 +67,7 @@ impl Output for Pipe {
             let bytes = self.encoder.convert(blocks).unwrap_or(blocks);
             put(&self.fd, self.file, &self.shared, bytes)
         });
+        // In either case: the chunk goes with this call.
         self.shared.settle(&chunk.shares, result.is_ok());
         self.bytes += result?;
         Ok(())
