@@ -117,6 +117,7 @@ impl<V: Default> ByPath<V> {
 impl Entries {
     fn add(&mut self, ports: Option<&Ports>, spot: Spot) {
         let ranges = ports.map_or(&[][..], Ports::ranges);
+        // A set with `free` may be about any number, so that it is not found by one.
         let single = (1..=SINGLE_PORTS).contains(&ranges.len())
             && ports.is_some_and(|ports| !ports.has_free())
             && ranges.iter().all(|(low, high)| low == high);
@@ -294,6 +295,7 @@ impl Indexed {
     pub fn remember(&mut self, rule: Rule) {
         let mut policy = std::mem::take(&mut self.policy);
         policy.remember(rule);
+        // Made again as a whole: what people answer comes seldom.
         *self = Indexed::new(policy);
     }
 }

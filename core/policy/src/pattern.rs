@@ -85,6 +85,7 @@ impl PathPattern {
         if folder.contains('*') {
             return Err("`*` is allowed only at the end, as in /usr/bin/* or /opt/**");
         }
+        // The folder of `/*` and `/**` is the root, whose text is empty here.
         let problem = if folder.is_empty() { None } else { unusable(folder) };
         problem.map_or_else(|| Ok(folder.to_owned()), Err)
     }

@@ -51,6 +51,7 @@ impl Destination {
             return prefix(net);
         }
         if let Ok(address) = text.parse::<std::net::IpAddr>() {
+            // Targets are never IPv4 in the form of IPv6.
             return Ok(Destination::Net(address.to_canonical().into()));
         }
         if let Some(domain) = text.strip_prefix("*.") {
