@@ -22,6 +22,13 @@ fn tested(only_compare: bool) -> Result<()> {
     Ok(())
 }
 
+/// The Python client, which follows from the API's document.
+fn client(only_compare: bool) -> Result<()> {
+    let mut python = std::process::Command::new("python3");
+    python.arg(workspace::root().join("python/generate.py"));
+    workspace::must(if only_compare { python.arg("--check") } else { &mut python })
+}
+
 /// Arguments of the binary, and the file for its output.
 const GENERATED: &[(&[&str], &str)] = &[(&["schema"], "docs/lab.schema.json")];
 
@@ -33,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     };
     tested(only_compare)?;
     let binary = workspace::netloom(false)?;
+    client(only_compare)?;
     for (arguments, file) in GENERATED {
         let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments))?;
         let path = workspace::root().join(file);
