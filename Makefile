@@ -15,7 +15,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test bare test-browser bench conformance oracles kernels install dist peers fuzz findings check setup build clean
+.PHONY: help demo test bare test-browser bench conformance oracles kernels install dist wheel peers fuzz findings check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
@@ -29,6 +29,7 @@ help:
 	@echo 'make peers     install programs that tests and benches run beside netloom'
 	@echo 'make install   binaries, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
+	@echo 'make wheel     the Python package in dist/ (needs make peers)'
 	@echo 'make check     formatting, lints, documentation, layers of the workspace'
 	@echo 'make fuzz      attacks and kills for some 30 minutes, properties, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
 	@echo 'make findings  show surprises of other programs and of the kernel: findings/README.md'
@@ -79,6 +80,9 @@ install:
 
 dist: setup
 	cargo xtask dist
+
+wheel:
+	@sh python/wheel.sh
 
 check: setup
 	cargo fmt --all --check

@@ -77,6 +77,7 @@ mod ports;
 mod processes;
 mod programs;
 mod protect;
+mod python;
 mod replacing;
 mod router;
 mod routing;

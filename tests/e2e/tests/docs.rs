@@ -7,7 +7,7 @@
 //! that are whole words or follow `time=`, and their units, may differ; addresses may not, nor a number that is all that a
 //! line has, nor how many packets a ping has sent and received, nor how many pairs answer: they are what the
 //! example is about. A fence marked `yaml` is a whole lab file and valid; with `title=NAME` it is written into the
-//! folder instead.
+//! folder instead, as is one marked `python`.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -91,6 +91,14 @@ fn the_guide_to_examples_runs() {
     needs!("frr", "dnsmasq", "iperf3", "nft", "python3", "udhcpc");
     let machine = machine!();
     run_document(&machine, "docs/guide/examples.md", 10);
+    machine.untouched();
+}
+
+#[test]
+fn the_guide_to_python_runs() {
+    needs!("pytest", "pytest-xdist", "curl", "python3");
+    let machine = machine!();
+    run_document(&machine, "docs/guide/python.md", 6);
     machine.untouched();
 }
 
@@ -218,7 +226,8 @@ fn links_to_documents_and_examples_lead_somewhere() {
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
         for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
             let path = plain(&folder.join(target));
-            let copied = ["docs", "examples", "tests"].iter().any(|top| path.starts_with(top));
+            let copied =
+                ["docs", "examples", "python", "tests"].iter().any(|top| path.starts_with(top));
             if copied && !workspace_root().join(&path).exists() {
                 dead.push(format!("{document}: {target}"));
             }
@@ -248,8 +257,10 @@ fn read(document: &str) -> String {
 /// Runs a document's blocks in order; it must have at least this many commands.
 fn run_document(machine: &Machine, document: &str, least: usize) {
     let folder = machine.scratch().path();
-    std::os::unix::fs::symlink(workspace_root().join("examples"), folder.join("examples"))
-        .expect("link examples");
+    for name in ["examples", "python"] {
+        std::os::unix::fs::symlink(workspace_root().join(name), folder.join(name))
+            .unwrap_or_else(|error| panic!("link {name}: {error}"));
+    }
     let mut ran = 0;
     for block in blocks(&read(document)) {
         let place = format!("{document}:{}", block.line);
@@ -259,6 +270,10 @@ fn run_document(machine: &Machine, document: &str, least: usize) {
                 Some(name) => drop(machine.scratch().file(name, &block.text)),
                 None => check_file(machine, &place, &block.text),
             },
+            ("python", options) => {
+                let name = options.strip_prefix("title=").expect("a program of Python has a name");
+                machine.scratch().file(name, &block.text);
+            }
             _ => {}
         }
     }
@@ -288,6 +303,8 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
         .args(["-c", &script])
         .env("PATH", format!("{}:{path}:/usr/sbin:/sbin", bin.display()))
         .env("NETLOOM_RUNTIME_DIR", &runtime)
+        // Nothing is written beside the sources that `python` leads to.
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .dir(machine.scratch().path())
         .bound(Duration::from_secs(300))
         .finish();

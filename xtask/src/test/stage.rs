@@ -28,6 +28,7 @@ const DATA: &[&str] = &[
     "examples",
     "tests",
     "docs",
+    "python",
     "Cargo.toml",
     "README.md",
     "CONTRIBUTING.md",
