@@ -26,6 +26,7 @@ pub const STAND_IN: &[(&str, &str)] = &[
     ("mininet/cli.py", include_str!("../python/mininet/cli.py")),
     ("mininet/link.py", include_str!("../python/mininet/link.py")),
     ("mininet/log.py", include_str!("../python/mininet/log.py")),
+    ("mininet/moduledeps.py", include_str!("../python/mininet/moduledeps.py")),
     ("mininet/net.py", include_str!("../python/mininet/net.py")),
     ("mininet/node.py", include_str!("../python/mininet/node.py")),
     ("mininet/nodelib.py", include_str!("../python/mininet/nodelib.py")),

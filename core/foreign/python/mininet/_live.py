@@ -143,10 +143,17 @@ class Live:
 
     def set_link(self, link, status):
         word = "--down" if status == "down" else "--up"
-        netloom("-l", self.lab, "link", "set", self.links[link], word)
+        if link in self.links:
+            netloom("-l", self.lab, "link", "set", self.links[link], word)
+        else:
+            _record.say("%s: a link to the host's network stays as it is" % link)
 
     def delete_link(self, link):
-        netloom("-l", self.lab, "link", "delete", self.links.pop(link))
+        name = self.links.pop(link, None)
+        if name is None:
+            _record.say("%s: a link to the host's network stays as it is" % link)
+        else:
+            netloom("-l", self.lab, "link", "delete", name)
 
     def shape(self, intf):
         """Gives an end what its interface does now, and nothing else."""
@@ -155,18 +162,24 @@ class Live:
         out = dict(intf._out)
         if out.get("jitter") and not out.get("delay"):
             out["delay"] = 1
+        if out.get("queue") == 0:
+            out["loss"] = 100
         for key, flag, unit in (("rate", "--rate", "bit"), ("delay", "--delay", "us"), ("loss", "--loss", "%")):
             if out.get(key):
                 words += [flag, "%s%s" % (out[key], unit)]
         if out.get("jitter"):
             words += ["--jitter", "%sus,uniform" % out["jitter"]]
-        if out.get("queue") == 0:
-            words += ["--loss", "100%"]
-        elif out.get("queue") is not None and out.get("rate"):
-            words += ["--queue", str(out["queue"])]
-        elif out.get("queue") is not None:
-            _record.say("%s: max_queue_size=%s without bw: nothing waits in netloom" % (intf, out["queue"]))
-        netloom("-l", self.lab, "link", "set", self.links[intf.link], *words)
+        if out.get("queue"):
+            # netem counts what waits for the rate and what is delayed alike.
+            bounds = [("--queue", out.get("rate")), ("--limit", out.get("delay"))]
+            bounds = [word for flag, acts in bounds if acts for word in (flag, str(out["queue"]))]
+            words += bounds
+            if not bounds:
+                _record.say("%s: max_queue_size=%s without bw and delay: nothing waits in netloom" % (intf, out["queue"]))
+        if intf.link in self.links:
+            netloom("-l", self.lab, "link", "set", self.links[intf.link], *words)
+        else:
+            _record.say("%s: a link to the host's network stays as it is" % intf.link)
 
     def dpctl(self, switch, words):
         return _ofctl.run(NETLOOM, self.lab, words, switch.name)[0]

@@ -78,6 +78,16 @@ def call(what):
     calls.append({"line": line(), "what": what})
 
 
+def ended_with(error):
+    """Notes that a script has failed, at its line."""
+    at, place = 0, error.__traceback__
+    while place is not None:
+        if os.path.abspath(place.tb_frame.f_code.co_filename) == SCRIPT:
+            at = place.tb_lineno
+        place = place.tb_next
+    calls.append({"line": at, "what": "%s: %s, where commands say nothing" % (type(error).__name__, error)})
+
+
 def document(net):
     """The record of a network."""
     return {

@@ -5,5 +5,10 @@ def cleanup():
     pass
 
 
+def addCleanupCallback(_callback):
+    pass
+
+
 class Cleanup:
     cleanup = staticmethod(cleanup)
+    addCleanupCallback = staticmethod(addCleanupCallback)

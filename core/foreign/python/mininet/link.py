@@ -131,9 +131,15 @@ class Intf(Settable):
         return results
 
     def delete(self):
+        if self.link is not None:
+            self.link._away()
         if self.node is not None:
             self.node.delIntf(self)
         self.link = None
+
+    def _is_there(self):
+        """Whether the kernel has it: not if the other end of its link was deleted."""
+        return self.link is None or self.link in _record.links
 
     def status(self):
         return "OK"
@@ -252,13 +258,18 @@ class Link:
         self.delete()
 
     def delete(self):
+        for intf in (self.intf1, self.intf2):
+            intf.delete()
+        self.intf1 = self.intf2 = None
+
+    def _away(self):
+        """The kernel deletes both ends together."""
+        if self not in _record.links:
+            return
         net = self.intf1.node.net
         if net is not None and net._live:
             net._live.delete_link(self)
         _record.links.remove(self)
-        for intf in (self.intf1, self.intf2):
-            intf.delete()
-        self.intf1 = self.intf2 = None
 
     def _as_record(self):
         ends = [self.intf1, self.intf2]

@@ -118,8 +118,8 @@ class Mininet:
                 if {link.intf1.node, link.intf2.node} == {node1, node2}]
 
     def delNode(self, node, nodes=None):
-        for link in [link for link in _record.links if node in (link.intf1.node, link.intf2.node)]:
-            link.delete()
+        # With the node's interfaces go, in the kernel, those at the other ends of its links, which Mininet still counts.
+        node.deleteIntfs(checkName=False)
         for kind in (self.hosts, self.switches, self.controllers):
             if node in kind:
                 kind.remove(node)

@@ -130,13 +130,13 @@ class Node(Settable):
     def _reaches(self, words):
         """Whether the kernel takes a route: its interface is there, and its next hop on one of the node's networks."""
         known = dict(zip(words[::2], words[1::2]))
-        if "dev" in known and known["dev"] not in self.nameToIntf:
+        if "dev" in known and not (known["dev"] in self.nameToIntf and self.nameToIntf[known["dev"]]._is_there()):
             return False
         if "via" not in known:
             return "dev" in known
         try:
             nets = [ipaddress.ip_interface("%s/%s" % (intf.ip, intf.prefixLen)).network
-                    for intf in self.intfList() if intf.ip]
+                    for intf in self.intfList() if intf.ip and intf._is_there()]
             return any(ipaddress.ip_address(known["via"]) in net for net in nets)
         except ValueError:
             return False
@@ -306,6 +306,20 @@ class Switch(Node):
     def connected(self):
         return True
 
+    def attach(self, intf):
+        self._port("attach", intf)
+
+    def detach(self, intf):
+        self._port("detach", intf)
+
+    def _port(self, what, intf):
+        """A port of a running switch stays as the lab has it."""
+        what = "%s %s at %s" % (what, intf, self.name)
+        if _record.RUNS:
+            _record.say("%s: use `netloom link create` and `netloom link delete`" % what)
+        else:
+            _record.call(what)
+
     def dpctl(self, *args):
         if not _record.RUNS:
             _record.call("dpctl of %s" % self.name)
@@ -339,6 +353,10 @@ class OVSSwitch(Switch):
         found = Switch._as_record(self)
         found["params"].update(_record.params(self._own))
         return found
+
+
+    def vsctl(self, *args, **_kwargs):
+        return self.cmd("ovs-vsctl", *args)
 
 
 OVSKernelSwitch = OVSSwitch
@@ -406,8 +424,15 @@ class Controller(Node):
     def start(self):
         pass
 
+    def stop(self, *_args, **_kwargs):
+        pass
+
     def checkListening(self):
         pass
+
+    @classmethod
+    def isAvailable(cls):
+        return True
 
 
 class OVSController(Controller):

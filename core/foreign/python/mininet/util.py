@@ -1,6 +1,7 @@
 """Small things that scripts import."""
 
 import re
+import shutil
 import subprocess
 from functools import partial
 
@@ -21,6 +22,82 @@ def errRun(*cmd, **_kwargs):
     done = subprocess.run(words, shell=isinstance(words, str), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     return done.stdout, done.stderr, done.returncode
+
+
+def errFail(*cmd, **kwargs):
+    out, err, code = errRun(*cmd, **kwargs)
+    if code:
+        raise Exception("errFail: %s failed with return code %s: %s" % (cmd, code, err))
+    return out, err, code
+
+
+def decode(data):
+    return data.decode(errors="replace") if isinstance(data, bytes) else data
+
+
+def encode(text):
+    return text.encode() if isinstance(text, str) else text
+
+
+def which(cmd, **_kwargs):
+    return shutil.which(cmd)
+
+
+def retry(retries, _delaySecs, fn, *args, **kwargs):
+    tries = 0
+    while not fn(*args, **kwargs) and tries < retries:
+        tries += 1
+
+
+def fixLimits():
+    pass
+
+
+def checkInt(text):
+    int(text)
+
+
+def checkFloat(text):
+    float(text)
+
+
+def makeNumeric(text):
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+def specialClass(cls, prepend=None, append=None, defaults=None, override=None):
+    """A class with other arguments."""
+    first, last, usual, own = prepend or [], append or [], defaults or {}, override or {}
+
+    class CustomClass(cls):
+        def __init__(self, *args, **params):
+            cls.__init__(self, *(list(first) + list(args) + list(last)), **dict(usual, **dict(params, **own)))
+
+    CustomClass.__name__ = "%s%s" % (cls.__name__, own or usual)
+    return CustomClass
+
+
+def customClass(classes, argStr):
+    """A class of a table by its name, with the arguments behind it."""
+    name, args, kwargs = splitArgs(argStr)
+    cls = classes.get(name)
+    if not cls:
+        raise Exception("error: %s is unknown - please specify one of %s" % (name, classes.keys()))
+    return specialClass(cls, append=args, defaults=kwargs) if args or kwargs else cls
+
+
+def buildTopo(topos, topoStr):
+    """A topology of a table by its name, with the arguments behind it."""
+    name, args, kwargs = splitArgs(topoStr)
+    if name not in topos:
+        raise Exception("Invalid topo name %s" % name)
+    return topos[name](*args, **kwargs)
 
 
 def run(cmd):
@@ -125,6 +202,6 @@ def numCores():
 
 def splitArgs(argstr):
     words = argstr.split(",")
-    plain = [word for word in words[1:] if "=" not in word]
-    named = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-    return words[0], plain, named
+    plain = [makeNumeric(word) for word in words[1:] if "=" not in word]
+    pairs = (word.split("=", 1) for word in words[1:] if "=" in word)
+    return words[0], plain, {key: makeNumeric(value) for key, value in pairs}
