@@ -124,6 +124,13 @@ pub(crate) fn rate(bits: f64) -> String {
     unit.map_or_else(|| format!("{bits}bit"), |(size, name)| format!("{}{name}", bits / size))
 }
 
+/// A number of CPUs as the lab file has it, in thousandths, and why it is another where it is.
+pub(crate) fn cpus(cpus: f64) -> (String, Option<String>) {
+    let milli = (cpus * 1000.0).round() / 1000.0;
+    let is_same = (milli - cpus).abs() < 1e-9;
+    (format!("{milli:?}"), (!is_same).then(|| format!("{milli:?}, in thousandths")))
+}
+
 /// A time in microseconds as the lab file has it.
 pub(crate) fn time(us: f64) -> String {
     let ns = (us * 1000.0).round();

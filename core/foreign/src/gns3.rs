@@ -34,6 +34,11 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let Some(topology) = root.get("topology") else {
         return Err(wrong(job.file, 1, "no `topology`: not a project of GNS3"));
     };
+    if let Some(old) = root.get("revision").filter(|at| revision(at) < OLDEST) {
+        let why =
+            "a project of GNS3 1.x, whose nodes have another form: open it with GNS3 2 and save it";
+        return Err(wrong(job.file, old.place.line, why));
+    }
     let mut draft = Draft::default();
     head(&root, &mut draft);
     let mut places = Places::new();
@@ -61,6 +66,13 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         }
     }
     Ok(draft)
+}
+
+/// The first revision of the file's form that GNS3 2 writes. It converts those before (`topology.py`).
+const OLDEST: u32 = 5;
+
+fn revision(at: &At<'_>) -> u32 {
+    at.text().and_then(|text| text.parse().ok()).unwrap_or(OLDEST)
 }
 
 fn head(root: &At<'_>, draft: &mut Draft) {

@@ -547,3 +547,31 @@ fn nodes_of_kind_linux_have_ipv6_whatever_they_say() {
     assert!(why.contains("sets it to 0"), "{why}");
     assert!(!import.lab.contains("disable_ipv6") && import.lab.contains("ip_forward"));
 }
+
+#[test]
+fn parts_of_cpus_have_their_thousandths() {
+    let import = lab(
+        "topology:\n  nodes: {a: {kind: linux, cpu: 0.125}, b: {kind: linux, cpu: 1.23456}, c: {kind: linux, cpu: 0.001}}\n",
+    );
+    let plan = plan(&import);
+    let milli: Vec<Option<u32>> = plan.nodes.iter().map(|node| node.limits.cpu_milli).collect();
+    assert_eq!(milli, [Some(125), Some(1235), None]);
+    assert_eq!(verdict(&import, "topology.nodes.a.cpu"), Verdict::Carried);
+    assert_eq!(changed(&import, "topology.nodes.b.cpu"), "1.235, in thousandths");
+    assert!(matches!(verdict(&import, "topology.nodes.c.cpu"), Verdict::LeftOut(_)));
+}
+
+// containerlab 0.79, `types/topology.go` (`GetNodeGroup`, `getFieldPtr`) and `links/link.go` (`parseLinkType`).
+#[test]
+fn a_node_of_which_nothing_is_said_is_in_no_group_of_its_kind() {
+    let text = "topology:\n  defaults: {kind: linux, image: alpine, privileged: true}\n  groups: {g: {env: {G: g}}}\n  \
+                kinds: {linux: {group: g, privileged: false}}\n  nodes:\n    bare:\n    said: {}\n  \
+                links: [{type: VEth, endpoints: [{node: bare, interface: eth1}, {node: said, interface: eth1}]}]\n";
+    let import = with_images(&Memory::of("a.clab.yml", text), "a.clab.yml");
+    let plan = plan(&import);
+    let of = |name: &str| &plan.nodes[plan.node(name).unwrap().get()];
+    assert!(of("bare").env.is_empty() && of("bare").privileged);
+    assert!(of("said").env.len() == 1 && !of("said").privileged);
+    assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
+    assert!(plan.links.iter().any(|link| link.mtu == 9500));
+}

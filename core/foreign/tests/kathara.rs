@@ -155,6 +155,24 @@ fn the_last_of_a_repeated_option_counts() {
     assert_eq!(import.left_out().count(), 0);
 }
 
+/// Kathara 3.8.3: `DockerMachine.create` publishes only what Docker's bridge leads to, and gives devices without an image
+/// that of its settings.
+#[test]
+fn ports_of_devices_without_a_bridge_and_images_by_default_are_told() {
+    let text = "a[0]=A\na[port]=\"8080:80\"\nb[0]=A\nb[port]=\"8081:80\"\nb[bridged]=\"true\"\nb[image]=x\n";
+    let import = with_images(&Memory::of("lab.conf", text), "lab.conf");
+    assert!(
+        told(&import, 1).contains("changed: no image: the host's programs"),
+        "{:?}",
+        import.items
+    );
+    let bridged = "Kathara itself publishes ports of devices with `bridged` alone";
+    assert!(told(&import, 2).ends_with(bridged), "{}", told(&import, 2));
+    assert!(!told(&import, 3).contains("no image") && !told(&import, 4).contains("bridged"));
+    let ports: Vec<usize> = plan(&import).nodes.iter().map(|node| node.ports.len()).collect();
+    assert_eq!(ports, [1, 1]);
+}
+
 #[test]
 fn sizes_of_memory_are_kathara_s() {
     for (size, want) in [

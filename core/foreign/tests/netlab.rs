@@ -433,3 +433,22 @@ fn a_loopback_takes_the_prefixes_of_its_pool_up_to_its_number() {
     );
     assert_eq!(address_of(&import, "h1", "eth1"), ["10.7.0.6/31"]);
 }
+
+// networklab 26.10, `addressing.setup_pools` and `get_nth_ip_from_prefix`.
+#[test]
+fn pools_of_defaults_and_pools_as_text_have_their_lengths() {
+    let import = topology(
+        "defaults.addressing: {p2p: {ipv4: 10.31.0.0/16}, lan: {ipv4: 10.32.0.0/16, prefix: 25}}\naddressing.lan.ipv4: \
+         10.33.0.0/16\nnodes: {a: , b: , h: {device: linux}}\nlinks:\n- a-b\n- {a: {ipv4: -2}, h: }\n",
+    );
+    for (node, iface, want) in [
+        ("a", "eth1", "10.31.0.1/30"),
+        ("a", "eth2", "10.33.0.126/25"),
+        ("h", "eth1", "10.33.0.3/25"),
+    ] {
+        assert_eq!(address_of(&import, node, iface), [want], "{node} {iface}");
+    }
+    // A prefix alone takes the place of all that the pool has otherwise, its length among it.
+    let import = topology("addressing.p2p: 10.9.0.0/16\nnodes: [a, b]\nlinks: [a-b]\n");
+    assert_eq!(address_of(&import, "b", "eth1"), ["10.9.0.2/24"]);
+}

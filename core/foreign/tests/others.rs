@@ -122,6 +122,11 @@ fn broken_files_are_refused_with_their_line() {
     for (name, text, want) in [
         ("a.gns3", "{\"name\": \"x\"}", "a.gns3:1: error: no `topology`"),
         ("a.gns3", "{\"topology\": {", "a.gns3:1:"),
+        (
+            "a.gns3",
+            "{\"topology\": {\"nodes\": [{\"type\": \"VPCSDevice\"}]},\n\"revision\": 4}",
+            "a.gns3:2: error: a project of GNS3 1.x",
+        ),
         ("a.xml", "<scenario>\n<networks>\n</scenario>", "a.xml:3: error: not valid XML"),
         ("a.imn", "node n0 {\n", "a.imn:1: error: a brace is not closed"),
         ("a.imn", "nonsense n0 {}\n", "a.imn:1: error: \"nonsense\" is not a word of IMUNES"),

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
+use netloom_config::Kind;
+
 use crate::at::At;
 
 /// The layers of a topology.
@@ -44,14 +46,16 @@ impl<'a> Layers<'a> {
             .or_else(|| of_group(default("group")))
             .or_else(|| default("kind"));
         let kind_at = kind.as_deref().and_then(|name| self.one_of("kinds", name));
-        // A kind may name a group, of which its nodes are then.
+        // A kind may name a group, of which its nodes are then; not those of which nothing is said (`GetNodeGroup`).
+        let is_bare = matches!(node.node.kind, Kind::Null);
         let group = word(node, "group")
-            .or_else(|| kind_at.as_ref().and_then(|at| word(at, "group")))
+            .or_else(|| kind_at.as_ref().filter(|_| !is_bare).and_then(|at| word(at, "group")))
             .or_else(|| default("group"));
         let group_at = group.as_deref().and_then(|name| self.one_of("groups", name));
         let layers = [Some(node.clone()), group_at, kind_at, self.defaults.clone()];
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
-        Inherited { layers: layers.into_iter().flatten().collect(), kind }
+        let bare = is_bare.then(|| self.defaults.clone());
+        Inherited { layers: layers.into_iter().flatten().collect(), kind, bare }
     }
 
     /// Says of what nobody uses that nobody does.
@@ -82,6 +86,8 @@ pub(super) struct Inherited<'a> {
     layers: Vec<At<'a>>,
     /// Its kind, in lower case; empty without one.
     pub(super) kind: String,
+    /// The defaults, if nothing at all is said of the node itself.
+    bare: Option<Option<At<'a>>>,
 }
 
 impl<'a> Inherited<'a> {
@@ -92,6 +98,18 @@ impl<'a> Inherited<'a> {
         let first = found.next();
         found.for_each(|at| at.carried());
         first
+    }
+
+    /// The same of a property that says yes or no, which a node of which nothing is said has of the defaults alone
+    /// (`getFieldPtr`).
+    pub(super) fn nearest_switch(&self, key: &str) -> Option<At<'a>> {
+        match &self.bare {
+            Some(defaults) => {
+                self.nearest(key).iter().for_each(At::carried);
+                defaults.as_ref()?.get(key)
+            }
+            None => self.nearest(key),
+        }
     }
 
     /// The value of a property of the node itself.

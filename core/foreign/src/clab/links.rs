@@ -79,8 +79,9 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn link(&self, draft: &mut Draft) -> Option<Link> {
         let kind = self.at.get("type");
-        let word = kind.as_ref().map(|at| at.text().unwrap_or_default());
-        let ends = match word {
+        // In whatever letters (`parseLinkType`).
+        let word = kind.as_ref().map(|at| at.text().unwrap_or_default().trim().to_lowercase());
+        let ends = match word.as_deref() {
             None if self.at.get("endpoints").is_some() => self.brief(),
             None | Some("veth") => self.both(),
             Some("mgmt-net") => self.one().map(|end| [end, self.management()]),

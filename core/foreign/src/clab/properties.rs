@@ -9,7 +9,7 @@ use crate::clab::env_file;
 use crate::clab::frr_kind;
 use crate::clab::layers::Inherited;
 use crate::clab::magic::magic;
-use crate::draft::{Content, File, Node, Program};
+use crate::draft::{self, Content, File, Node, Program};
 use crate::write::{list, quoted, scalar};
 use crate::{Job, frr, ports, shell, source};
 
@@ -173,8 +173,9 @@ fn limits(from: &Inherited<'_>, node: &mut Node) {
         match at.text().and_then(|text| text.parse::<f64>().ok()) {
             Some(0.0) => at.carried(),
             Some(cpus) if (0.01..100_000.0).contains(&cpus) => {
-                limits.push(format!("cpu: {:?}", (cpus * 100.0).round() / 100.0));
-                at.carried();
+                let (shown, rounded) = draft::cpus(cpus);
+                limits.push(format!("cpu: {shown}"));
+                rounded.map_or_else(|| at.carried(), |why| at.changed(why));
             }
             _ => at.odd("a number of CPUs"),
         }
@@ -214,7 +215,7 @@ fn memory(text: &str) -> Option<String> {
 
 /// Nodes of images have all rights unless the lab takes these away. One of the host's programs has them where it asks.
 fn privileges(from: &Inherited<'_>, node: &mut Node) {
-    let given = from.nearest("privileged").filter(|at| !at.is_empty());
+    let given = from.nearest_switch("privileged").filter(|at| !at.is_empty());
     given.iter().for_each(At::carried);
     if given.as_ref().map_or(node.has_image(), At::is_true) {
         node.key("privileged", "true");

@@ -1,11 +1,11 @@
 //! A device of Kathara: its options, its folder and its scripts.
 
-use crate::Job;
 use crate::draft::Node;
 use crate::kathara::options::{self, Made};
 use crate::kathara::startup;
 use crate::kathara::{Device, folder};
 use crate::write::scalar;
+use crate::{Job, Verdict};
 
 /// Reads a device; `name` is Kathara's, `new` the lab file's.
 pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Made {
@@ -30,6 +30,15 @@ pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Mad
         if ["frr", "quagga", "bird"].iter().any(|name| image.contains(name)) {
             node.key("privileged", "true");
         }
+    } else if !job.options.host_programs {
+        // `DEFAULTS` of Kathara's settings, which its user may have changed.
+        let why =
+            "no image: the host's programs, where Kathara has its default image, kathara/base";
+        device
+            .lines
+            .first()
+            .iter()
+            .for_each(|id| job.ledger.say(**id, Verdict::Changed(why.into())));
     }
     let shell = options::of(&options, "shell");
     folder::share(job, node);

@@ -49,7 +49,8 @@ pub(super) fn copy(job: &Job<'_>, name: &str, node: &mut Node) {
             Found::File { mode } => {
                 let path = format!("/{}", below.path);
                 let (content, told) = lines(job, file);
-                put(File { path, content, mode: mode & 0o777 }, node)
+                // Kathara unpacks folders with `--no-same-permissions`: nobody but root writes there.
+                put(File { path, content, mode: mode & 0o755 }, node)
                     .or(told)
                     .unwrap_or(Verdict::Carried)
             }

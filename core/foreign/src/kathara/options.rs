@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::draft::{Node, Program};
+use crate::draft::{self, Node, Program};
 use crate::kathara::startup::Shaping;
 use crate::kathara::{Device, folder, truth};
 use crate::ledger::Id;
@@ -63,12 +63,16 @@ fn slots(key: &str, value: &str) -> Vec<String> {
 /// Reads the options of a device into its node.
 pub(super) fn read(job: &Job<'_>, options: &[Given<'_>], made: &mut Made) {
     let (mut limits, mut bounds) = (vec![], vec![]);
+    let is_bridged = of(options, "bridged").and_then(truth) == Some(true);
     for (key, value, id) in options {
         let verdict = match *key {
             "mem" => memory(value, &mut limits),
             "cpus" => cpus(value, &mut limits),
             "bridged" | "privileged" | "ipv6" => yes(key, value, made),
-            "port" => ports::publish(job, value, Some(3000), &mut made.node),
+            "port" => {
+                let verdict = ports::publish(job, value, Some(3000), &mut made.node);
+                if is_bridged { verdict } else { unasked(verdict) }
+            }
             "volume" => folder::volume(job, value, &mut made.node),
             "ulimit" => ulimit(value, &mut bounds),
             "entrypoint" | "args" => continue,
@@ -150,16 +154,15 @@ fn cpus(value: &str, limits: &mut Vec<String>) -> Verdict {
     else {
         return left_out("expected a number of CPUs");
     };
-    let milli = (cpus * 1000.0).round();
-    match milli {
-        _ if cpus == 0.0 => return Verdict::Carried,
-        ..10.0 => return left_out("a node has at least 0.01 CPUs"),
-        _ => limits.push(format!("cpu: {:?}", milli / 1000.0)),
+    if cpus == 0.0 {
+        return Verdict::Carried;
     }
-    match (milli / 1000.0 - cpus).abs() < 1e-9 {
-        true => Verdict::Carried,
-        false => Verdict::Changed(format!("{:?}, in thousandths", milli / 1000.0)),
+    if cpus < 0.0095 {
+        return left_out("a node has at least 0.01 CPUs");
     }
+    let (shown, rounded) = draft::cpus(cpus);
+    limits.push(format!("cpu: {shown}"));
+    rounded.map_or(Verdict::Carried, Verdict::Changed)
 }
 
 /// Bounds of processes that prlimit(1) sets.
@@ -202,6 +205,16 @@ fn ulimit(value: &str, bounds: &mut Vec<String>) -> Verdict {
             "of what the node runs; what `netloom exec` and `shell` start has its caller's".into(),
         ),
         _ => Verdict::Carried,
+    }
+}
+
+/// Ports of a device without a way to the host, which Kathara warns of and does not publish (`DockerMachine.create`).
+fn unasked(verdict: Verdict) -> Verdict {
+    const WHY: &str = "Kathara itself publishes ports of devices with `bridged` alone";
+    match verdict {
+        Verdict::Carried => Verdict::Changed(WHY.into()),
+        Verdict::Changed(why) => Verdict::Changed(format!("{why}; {WHY}")),
+        left_out => left_out,
     }
 }
 

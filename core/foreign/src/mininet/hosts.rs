@@ -1,7 +1,7 @@
 //! Hosts of Mininet.
 
 use crate::at::At;
-use crate::draft::{Draft, Route};
+use crate::draft::{self, Draft, Route};
 use crate::mininet::links::net;
 use crate::mininet::record::Record;
 use crate::shell;
@@ -42,7 +42,7 @@ fn property(name: &str, key: &str, at: &At<'_>, draft: &mut Draft) {
         "cpu" => match at.text().and_then(|text| text.parse::<f64>().ok()) {
             Some(share) if share >= 0.01 => {
                 if let Some(node) = draft.node(name) {
-                    node.keys.push(("limits", format!("{{cpu: {}%}}", (share * 100.0).round())));
+                    node.keys.push(("limits", format!("{{cpu: {}}}", draft::cpus(share).0)));
                 }
                 at.changed("a share of one CPU, not of all");
             }

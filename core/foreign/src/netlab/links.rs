@@ -459,9 +459,15 @@ impl<'a> Reader<'a, '_> {
         way: Option<Allocation>,
     ) -> (Option<Ipv4Net>, bool) {
         let (tie, node) = (&ties[number], &self.nodes[ties[number].node]);
-        let host = |n: u32| {
+        // A negative number counts from the end.
+        let host = |n: i64| {
             let net = prefix.net?;
-            let address = Ipv4Addr::from(u32::from(net.network()).checked_add(n)?);
+            let start = if n < 0 {
+                u64::from(u32::from(net.broadcast())) + 1
+            } else {
+                u64::from(u32::from(net.network()))
+            };
+            let address = Ipv4Addr::from(u32::try_from(start.checked_add_signed(n)?).ok()?);
             net.contains(&address).then(|| Ipv4Net::new(address, net.prefix_len()).ok())?
         };
         if let Some(at) = tie.at.as_ref().and_then(|at| at.get("ipv4")) {
@@ -482,14 +488,14 @@ impl<'a> Reader<'a, '_> {
             }
         }
         // Of a /31 both addresses are hosts' (RFC 3021); else the first is the network's.
-        let start = u32::from(prefix.net.is_some_and(|net| net.prefix_len() < 31));
+        let start = i64::from(prefix.net.is_some_and(|net| net.prefix_len() < 31));
         let before = |other: &usize| {
             let name = |n: usize| &self.nodes[ties[n].node].name;
             (name(*other), *other) < (name(number), number)
         };
-        let place = |count: usize| u32::try_from(count).ok();
+        let place = |count: usize| i64::try_from(count).ok();
         let address = match way {
-            Some(Allocation::ByNumber) => host(node.id),
+            Some(Allocation::ByNumber) => host(i64::from(node.id)),
             Some(Allocation::InOrder) => place(number).and_then(|n| host(start + n)),
             Some(Allocation::Pair) => {
                 place((0..ties.len()).filter(before).count()).and_then(|n| host(start + n))

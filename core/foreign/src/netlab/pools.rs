@@ -15,6 +15,7 @@ const USUAL: [(&str, [u8; 4], u8, u8); 4] = [
     ("p2p", [10, 1, 0, 0], 16, 30),
 ];
 
+#[derive(Default)]
 struct Pool {
     name: String,
     net: Option<Ipv4Net>,
@@ -87,28 +88,41 @@ impl Pools {
         let mut pools = Pools(USUAL.into_iter().map(usual).collect());
         let mut found = vec![];
         below(root, "", &mut found);
-        for (path, at) in found {
-            if let Some(rest) = path.strip_prefix("addressing.") {
-                match rest.split_once('.') {
-                    Some(("mgmt", _)) => at.changed("there is no management network"),
-                    Some((name, key)) => pools.set(name, key, &at),
-                    None if at.is_empty() => {
-                        pools.number(rest);
-                        at.carried();
-                    }
-                    None => pools.set(rest, "ipv4", &at),
+        // What the topology says counts more than its defaults.
+        for start in ["defaults.addressing.", "addressing."] {
+            for (path, at) in &found {
+                if let Some(rest) = path.strip_prefix(start) {
+                    pools.entry(rest, at);
                 }
             }
         }
         pools
     }
 
+    fn entry(&mut self, path: &str, at: &At<'_>) {
+        match path.split_once('.') {
+            Some(("mgmt", _)) => at.changed("there is no management network"),
+            Some((name, key)) => self.set(name, key, at),
+            None if at.is_empty() => {
+                self.number(path);
+                at.carried();
+            }
+            None => {
+                // A prefix alone takes the place of all that a pool has.
+                let number = self.number(path);
+                if let Some(pool) = self.0.get_mut(number) {
+                    *pool = Pool { name: path.to_owned(), taken: pool.taken, ..Pool::default() };
+                }
+                self.set(path, "ipv4", at);
+            }
+        }
+    }
+
     /// The place of a pool, which is made if it is not there.
     fn number(&mut self, name: &str) -> usize {
         let known = self.0.iter().position(|pool| pool.name == name);
         known.unwrap_or_else(|| {
-            let (name, net, length, allocation) = (name.to_owned(), None, None, None);
-            self.0.push(Pool { name, net, length, unnumbered: None, allocation, taken: 0 });
+            self.0.push(Pool { name: name.to_owned(), ..Pool::default() });
             self.0.len() - 1
         })
     }
