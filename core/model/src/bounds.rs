@@ -42,3 +42,6 @@ pub(crate) fn mtu_problem(mtu: u32, has_ipv6: bool) -> Option<Misread> {
             .with(Some("for a lab without IPv6 write pool: {ipv6: none}".into()))
     })
 }
+
+/// The largest coordinate of a picture, in pixels.
+pub(crate) const MAX_COORDINATE: i64 = 30_000;

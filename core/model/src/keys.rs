@@ -143,7 +143,7 @@ const NODES: Value = Value::Map(&Value::AnyOf(&[Value::Node, Value::Nothing]));
 /// The file as a whole.
 pub(crate) static LAB: Object = Object {
     name: "lab",
-    doc: "A netloom lab: nodes, switches and the links between them. Keys that start with x- are \
+    doc: "A netloom lab: nodes, switches and the links between them. Other keys that start with x- are \
           ignored; they are a home for YAML anchors.",
     keys: &[
         key(
@@ -209,11 +209,20 @@ pub(crate) static LAB: Object = Object {
             IDS,
             "The users and groups of all nodes that do not say it themselves; see the node's `ids`.",
         ),
+        key(
+            "x-layout",
+            Value::AnyOf(&[Value::Map(&Value::Pair(&COORDINATE)), Value::Nothing]),
+            "Where nodes and switches stand in pictures, by name: `[x, y]`, the centre in pixels from the left and from the top. \
+             `internet` and `host:IFACE` may have a place, too. Names of what is not in the lab are ignored.",
+        ),
     ],
     kinds: &[],
     refused: &[],
     extensions: true,
 };
+
+/// A coordinate of a picture.
+const COORDINATE: Value = Value::Integer(0, crate::bounds::MAX_COORDINATE);
 
 /// Whether switches may form loops.
 pub(super) const LOOPS: [&str; 2] = ["refused", "allowed"];

@@ -55,6 +55,10 @@ pub struct Lab {
     /// What it is expected to do, in the order of the file; no part of its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Step>,
+    /// Where nodes, switches and doors stand in pictures, by name, as `x-layout` fixes them: centres in pixels from the left and
+    /// from the top. No part of its plan; names of what is not there are kept.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub layout: BTreeMap<String, [i32; 2]>,
     /// Nodes that count as others of another `forwarding` when addresses are chosen, as when a running lab was first numbered.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub numbered_as: BTreeMap<String, Forwarding>,

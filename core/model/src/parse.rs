@@ -12,6 +12,7 @@ pub(crate) mod expect;
 mod expr;
 mod image;
 mod impair;
+mod layout;
 mod link;
 mod machine;
 mod node;
@@ -39,6 +40,7 @@ pub use self::running::{
     switch_kind,
 };
 
+pub(crate) use self::layout::positions;
 use self::raw::{NodeBody, Origin, Parts, RawSteps, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;
@@ -109,6 +111,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     });
     let path = Path::Root.key("ids");
     let ids = fields.get("ids").and_then(|v| node_bounds::ids(v, &path, &mut context.report));
+    let layout = layout::layout(fields.get("x-layout"), &mut context.report);
     let parts = match parts(&fields, context) {
         Ok(parts) => parts,
         Err(Stop) => return None,
@@ -116,7 +119,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let mut lab = finish(parts, &pool, loops, &mut context.report);
     // After all nodes: parents come before their children, and each has its own by then.
     hand_down(&mut lab.nodes, ids);
-    Some(Lab { name, pool, routing, ecmp, ..lab })
+    Some(Lab { name, pool, routing, ecmp, layout, ..lab })
 }
 
 /// Gives users and groups to nodes that do not say which: their parents', else the lab's. A virtual machine's guest has
@@ -340,6 +343,7 @@ fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> La
         links,
         slices: vec![],
         expect: vec![],
+        layout: std::collections::BTreeMap::new(),
         numbered_as: std::collections::BTreeMap::new(),
     };
     finish_expect(parts.expect, &mut lab, report);

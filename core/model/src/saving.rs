@@ -100,6 +100,7 @@ impl From<'_> {
             links: plan.links.iter().map(|link| self.link(link)).collect(),
             slices: plan.slices.clone(),
             expect: self.steps(),
+            layout: self.made.as_ref().map(|made| made.lab.layout.clone()).unwrap_or_default(),
             numbered_as: BTreeMap::new(),
         }
     }

@@ -35,6 +35,10 @@ pub fn write(lab: &Lab, head: &str) -> String {
     if has_loops(lab) {
         body.put("loops", Yaml::word("allowed"));
     }
+    let place = |(name, at): (&String, &[i32; 2])| {
+        (name.clone(), Yaml::List(at.iter().map(Yaml::word).collect()))
+    };
+    body.some("x-layout", Yaml::Block(lab.layout.iter().map(place).collect()));
     let comments = head.lines().map(|line| format!("# {line}\n"));
     comments.chain([body.in_order(&LAB).file()]).collect()
 }

@@ -52,7 +52,7 @@ fn table(page: &str, known: &[Keys], of: &str) -> String {
         rows += &row(page, key);
     }
     if object == "lab" {
-        rows += "| `x-…` | anything | Ignored: a place for YAML anchors. |\n";
+        rows += "| other `x-…` | anything | Ignored: a place for YAML anchors. |\n";
     }
     rows
 }

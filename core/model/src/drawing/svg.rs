@@ -1,252 +1,367 @@
 //! A plan as one self-contained SVG file.
 //!
-//! Colours follow the viewer's light or dark setting; without support for that they are the light
-//! ones. Addresses are at the ends of links in small labs, and always in the tooltips of nodes and
-//! links. No scripts, fonts or external references.
+//! Boxes have an icon and a colour by what they are, links the names and addresses of their ends where there is room, and
+//! what impairs them; tooltips have all of it. Colours follow the viewer's light or dark setting; without support for that
+//! they are the light ones. No scripts, fonts or external references.
 
-use std::collections::HashMap;
+mod curve;
+mod icons;
+mod labels;
+mod style;
+
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use netloom_layout::{Layout, MARGIN, Point, Rect};
+
+use self::curve::Curve;
+use self::labels::Labels;
+use super::{Edge, EdgeEnd, Picture, Role, Vertex, card};
+use crate::impairment::text;
 use crate::plan::Plan;
 
-use super::layout::{self, Point};
-use super::{Edge, EdgeEnd, Picture, Shape, Vertex};
+/// Room above the drawing for the title, and below it for the legend.
+const HEAD: f64 = 30.0;
+const FOOT: f64 = 26.0;
 
-/// Pixels around the picture.
-const MARGIN: f64 = 90.0;
-
-/// Maximum links for which ends are labelled.
-const LABELLED: usize = 60;
-
-/// Maximum letters of a name shown; the tooltip has all.
-const NAME_LETTERS: usize = 24;
-
-/// Half the height of a vertex in pixels.
-const HALF_HEIGHT: f64 = 14.0;
-
-/// Minimum distance of two vertices, relative to the length of a link.
-const LEAST: f64 = 0.55;
-
-const STYLE: &str = "
-.back{fill:#fff}
-text{font-family:system-ui,sans-serif;font-size:12px;fill:#1b1f24;text-anchor:middle}
-.link path{fill:none;stroke:#8a94a0;stroke-width:1.5}
-.link:hover path{stroke:#d9480f;stroke-width:3}
-.end{font-size:9px;fill:#57606a}
-.halo{fill:none;stroke:#fff;stroke-width:3px}
-.router .shape{fill:#d0e3ff;stroke:#2563b0}
-.host .shape{fill:#dcf2df;stroke:#2b8a3e}
-.switch .shape{fill:#fff0c8;stroke:#a8710a}
-.door .shape{fill:#f1e3fa;stroke:#8637b3;stroke-dasharray:4 3}
-.shape{stroke-width:1.5}
-@media (prefers-color-scheme:dark){
-.back{fill:#14171b}
-text{fill:#e8ecf0}
-.link path{stroke:#6b7682}
-.end{fill:#a9b4bf}
-.halo{fill:none;stroke:#14171b}
-.router .shape{fill:#17355c;stroke:#6ea8fe}
-.host .shape{fill:#173d22;stroke:#69c27d}
-.switch .shape{fill:#4a3708;stroke:#e0b040}
-.door .shape{fill:#3b1d4d;stroke:#c48ae6}
-}
-";
+/// From entry to entry of the legend.
+const ENTRY: f64 = 26.0;
 
 /// Draws the plan.
 pub fn svg(plan: &Plan) -> String {
     let picture = Picture::of(plan);
-    let pairs: Vec<(usize, usize)> =
-        picture.edges.iter().map(|e| (e.ends[0].vertex, e.ends[1].vertex)).collect();
-    let mut points = layout::place(picture.vertices.len(), &pairs, LEAST);
-    let [width, height] = fit(&mut points, spacing(&picture));
-    let mut out = String::new();
-    // Writing into a String cannot fail.
-    let _ = writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\">"
+    let layout = picture.laid_out(plan);
+    let drawing = Drawing::of(&picture, &layout);
+    let legend = Legend::of(&picture);
+    let summary = summary(&picture);
+    let title_width = card::width(&plan.lab, 18.0) + card::width(&summary, 12.0) + 40.0;
+    let width = layout.size[0]
+        .max(legend.width + 2.0 * MARGIN)
+        .max(title_width.min(900.0) + 2.0 * MARGIN)
+        .ceil();
+    let height = (layout.size[1] + HEAD + FOOT).ceil();
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\">\n"
     );
-    let (nodes, links) = (plan.nodes.len(), plan.links.len());
-    let title = format!("{}: {nodes} nodes, {links} links", plan.lab);
-    let _ = writeln!(out, "<title>{}</title>\n<style>{STYLE}</style>", escape(&title));
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "<title>{}</title>", escape(&format!("{}: {summary}", plan.lab)));
+    let _ = writeln!(out, "<style>{}</style>", style::STYLE);
+    icons::define(&mut out, &legend.roles);
     out.push_str("<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n");
-    // Edges first: vertices cover their ends.
-    draw_edges(&mut out, &picture, &points);
-    for (vertex, point) in picture.vertices.iter().zip(&points) {
-        draw_vertex(&mut out, vertex, *point);
-    }
+    head(&mut out, &plan.lab, &summary);
+    let aside = (width - layout.size[0]) / 2.0;
+    let _ = writeln!(out, "<g transform=\"translate({aside:.1} {HEAD})\">");
+    drawing.draw(&mut out);
+    out.push_str("</g>\n");
+    legend.draw(&mut out, height - FOOT);
     out.push_str("</svg>\n");
     out
 }
 
-/// Usual length of a link in pixels: room for the labels of its ends, and for long names.
-fn spacing(picture: &Picture) -> f64 {
-    let widest = picture.vertices.iter().map(half_width).fold(0.0, f64::max);
-    let ends = if picture.edges.len() <= LABELLED { 240.0 } else { 90.0 };
-    (widest * 3.0).clamp(ends, 300.0)
+fn head(out: &mut String, lab: &str, summary: &str) {
+    let lab = card::shortened(lab, 63);
+    let x = MARGIN + card::width(&lab, 18.0) * 0.98 + 14.0;
+    let _ = writeln!(out, "<text class=\"lab\" x=\"{MARGIN}\" y=\"34\">{}</text>", escape(&lab));
+    let _ =
+        writeln!(out, "<text class=\"summary\" x=\"{x:.1}\" y=\"34\">{}</text>", escape(summary));
 }
 
-/// Scales to pixels, with the margin, and gives the size of the picture.
-fn fit(points: &mut [Point], spacing: f64) -> [f64; 2] {
-    let mut size = [0.0; 2];
-    for (axis, size) in size.iter_mut().enumerate() {
-        let low = points.iter().map(|p| p[axis]).fold(f64::INFINITY, f64::min);
-        for point in points.iter_mut() {
-            point[axis] = (point[axis] - low) * spacing + MARGIN;
-        }
-        *size = points.iter().map(|p| p[axis]).fold(MARGIN, f64::max) + MARGIN;
-    }
-    size
-}
-
-fn draw_edges(out: &mut String, picture: &Picture, points: &[Point]) {
-    let pair = |edge: &Edge| {
-        let [a, b] = [edge.ends[0].vertex, edge.ends[1].vertex];
-        (a.min(b), a.max(b))
+/// `5 nodes, 1 switch, 6 links`
+fn summary(picture: &Picture) -> String {
+    let count = |count: usize, one: &str, more: &str| {
+        format!("{count} {}", if count == 1 { one } else { more })
     };
-    let mut counts: HashMap<(usize, usize), (u32, u32)> = HashMap::new();
-    for edge in &picture.edges {
-        counts.entry(pair(edge)).or_default().1 += 1;
+    let mut parts = vec![count(picture.nodes, "node", "nodes")];
+    if picture.switches > 0 {
+        parts.push(count(picture.switches, "switch", "switches"));
     }
-    // Labels come after all lines, which would cross them.
-    let mut labels = String::new();
-    for edge in &picture.edges {
-        let seen = counts.entry(pair(edge)).or_default();
-        // Links between the same two vertices are side by side.
-        let lane = f64::from(seen.0) - f64::from(seen.1.saturating_sub(1)) / 2.0;
-        seen.0 += 1;
-        let line = Line::new(edge, points, lane);
-        let [a, b] = &edge.ends;
-        let title = format!("{}\n{}\n{}", edge.name, describe(a), describe(b));
-        let title = escape(title.trim_end());
-        let _ = writeln!(
-            out,
-            "<g class=\"link\"><title>{title}</title><path d=\"{}\"/></g>",
-            line.path()
-        );
-        if picture.edges.len() <= LABELLED {
-            draw_end(&mut labels, a, line.at_pixels(72.0));
-            draw_end(&mut labels, b, line.reversed().at_pixels(72.0));
+    parts.push(count(picture.edges.len(), "link", "links"));
+    parts.join(", ")
+}
+
+/// Everything with its place.
+struct Drawing<'p> {
+    picture: &'p Picture,
+    layout: &'p Layout,
+    boxes: Vec<Rect>,
+    curves: Vec<Curve>,
+    labelled: bool,
+}
+
+impl<'p> Drawing<'p> {
+    fn of(picture: &'p Picture, layout: &'p Layout) -> Drawing<'p> {
+        let labelled = picture.is_labelled();
+        let boxes = picture.vertices.iter().zip(&layout.centres);
+        let boxes: Vec<Rect> =
+            boxes.map(|(v, at)| Rect::around(*at, card::size(v, labelled))).collect();
+        let curves = picture.edges.iter().zip(&layout.courses).map(|(edge, course)| {
+            Curve::of(edge.ends.each_ref().map(|end| layout.centres[end.vertex]), course)
+        });
+        Drawing { picture, layout, curves: curves.collect(), boxes, labelled }
+    }
+
+    fn draw(&self, out: &mut String) {
+        for (v, area) in &self.layout.frames {
+            draw_frame(out, &self.picture.vertices[*v], *area);
+        }
+        for (edge, curve) in self.picture.edges.iter().zip(&self.curves) {
+            draw_link(out, edge, curve);
+        }
+        for (vertex, area) in self.picture.vertices.iter().zip(&self.boxes) {
+            draw_box(out, vertex, *area, self.labelled);
+        }
+        self.draw_labels(out);
+    }
+
+    /// What impairs links first, then the names and addresses of their ends.
+    fn draw_labels(&self, out: &mut String) {
+        let mut labels = Labels::of(&self.boxes, &self.curves);
+        for (at, edge) in self.picture.edges.iter().enumerate() {
+            let text = impairments(edge);
+            if text.is_empty() {
+                continue;
+            }
+            match labels.in_the_middle(at, &text) {
+                Some(area) => draw_pill(out, &text, area),
+                None => draw_mark(out, self.curves[at].at(labels::MARK), &text),
+            }
+        }
+        if !self.labelled {
+            return;
+        }
+        for (at, edge) in self.picture.edges.iter().enumerate() {
+            for (side, end) in edge.ends.iter().enumerate().filter(|(_, end)| !end.shown) {
+                let lines = [Some(&end.interface), end.addresses.first()];
+                let lines: Vec<&str> = lines
+                    .into_iter()
+                    .flatten()
+                    .map(String::as_str)
+                    .filter(|line| !line.is_empty())
+                    .collect();
+                if let Some((area, count)) =
+                    labels.at_the_end(at, side, self.boxes[end.vertex], &lines)
+                {
+                    draw_end(out, &lines[..count], area);
+                }
+            }
         }
     }
-    out.push_str(&labels);
+}
+
+fn draw_frame(out: &mut String, vertex: &Vertex, area: Rect) {
+    let [x, y] = area.min;
+    let _ = writeln!(
+        out,
+        "<g class=\"frame\"><title>{}</title><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"12\"/></g>",
+        escape(&format!("nodes inside of {}", vertex.name)),
+        area.width(),
+        area.height()
+    );
+}
+
+fn draw_link(out: &mut String, edge: &Edge, curve: &Curve) {
+    let mut title = edge.name.clone();
+    for line in
+        edge.ends.iter().map(describe).chain(directions(edge)).filter(|line| !line.is_empty())
+    {
+        let _ = write!(title, "\n{line}");
+    }
+    let class = if impairments(edge).is_empty() { "link" } else { "link impaired" };
+    let (title, path) = (escape(&title), curve.path());
+    // The wide invisible line is easier to point at.
+    let _ = writeln!(
+        out,
+        "<g class=\"{class}\"><title>{title}</title><path class=\"near\" d=\"{path}\"/><path d=\"{path}\"/></g>"
+    );
 }
 
 fn describe(end: &EdgeEnd) -> String {
     format!("{} {}", end.interface, end.addresses.join(" ")).trim().to_owned()
 }
 
-/// A link's line: a quadratic curve from end to end.
-struct Line {
-    from: Point,
-    bend: Point,
-    to: Point,
-}
-
-impl Line {
-    fn new(edge: &Edge, points: &[Point], lane: f64) -> Line {
-        let [from, to] = [points[edge.ends[0].vertex], points[edge.ends[1].vertex]];
-        if edge.ends[0].vertex == edge.ends[1].vertex {
-            // From a node to itself: an arc above it.
-            let (x, y) = (from[0], from[1] - HALF_HEIGHT);
-            let reach = 60.0 + 20.0 * lane.abs();
-            return Line { from: [x - 20.0, y], bend: [x, y - reach], to: [x + 20.0, y] };
-        }
-        // The lane's side does not depend on which end comes first.
-        let [low, high] =
-            if edge.ends[0].vertex < edge.ends[1].vertex { [from, to] } else { [to, from] };
-        let (x, y) = (high[0] - low[0], high[1] - low[1]);
-        let aside = lane * 76.0 / x.hypot(y).max(1.0);
-        let middle = [f64::midpoint(from[0], to[0]), f64::midpoint(from[1], to[1])];
-        Line { from, bend: [middle[0] - y * aside, middle[1] + x * aside], to }
-    }
-
-    fn path(&self) -> String {
-        let [a, b, c] = [self.from, self.bend, self.to];
-        format!("M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}", a[0], a[1], b[0], b[1], c[0], c[1])
-    }
-
-    fn reversed(&self) -> Line {
-        Line { from: self.to, bend: self.bend, to: self.from }
-    }
-
-    /// The point about this many pixels from the start, at most at a third of the line.
-    fn at_pixels(&self, pixels: f64) -> Point {
-        let whole = (self.to[0] - self.from[0]).hypot(self.to[1] - self.from[1]).max(1.0);
-        let t = (pixels / whole).min(0.34);
-        let at = |axis: usize| {
-            let [a, b, c] = [self.from[axis], self.bend[axis], self.to[axis]];
-            a * (1.0 - t) * (1.0 - t) + b * 2.0 * t * (1.0 - t) + c * t * t
-        };
-        [at(0), at(1)]
-    }
-}
-
-/// The interface and its first address, on two lines.
-fn draw_end(out: &mut String, end: &EdgeEnd, [x, y]: Point) {
-    let lines = [Some(end.interface.as_str()), end.addresses.first().map(String::as_str)];
-    let lines = lines.into_iter().flatten().filter(|line| !line.is_empty());
-    for (line, y) in lines.zip([y, y + 10.0]) {
-        let line = escape(line);
-        // The halo is a separate text: few viewers support the order of fill and stroke.
-        for class in ["end halo", "end"] {
-            let _ =
-                writeln!(out, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{line}</text>");
-        }
-    }
-}
-
-/// The name as shown.
-fn label(name: &str) -> String {
-    if name.chars().count() <= NAME_LETTERS {
-        return name.to_owned();
-    }
-    name.chars().take(NAME_LETTERS - 1).chain(['…']).collect()
-}
-
-fn half_width(vertex: &Vertex) -> f64 {
-    let letters = u32::try_from(label(&vertex.name).chars().count()).unwrap_or(0);
-    let text = f64::from(letters) * 3.6;
-    match vertex.shape {
-        Shape::Switch => text + 26.0,
-        _ => (text + 10.0).max(20.0),
-    }
-}
-
-fn draw_vertex(out: &mut String, vertex: &Vertex, [x, y]: Point) {
-    let w = half_width(vertex);
-    let h = HALF_HEIGHT;
-    let (left, top, width, height) = (x - w, y - h, 2.0 * w, 2.0 * h);
-    let rectangle = |round: f64| {
-        format!(
-            "<rect class=\"shape\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
-             height=\"{height:.1}\" rx=\"{round}\"/>"
-        )
+/// All impairments of each direction, for the tooltip.
+fn directions(edge: &Edge) -> Vec<String> {
+    let of = |side: usize| {
+        let all: Vec<String> = text::impairments(&edge.impairments[side])
+            .iter()
+            .map(|(key, value)| format!("{key} {value}"))
+            .collect();
+        all.join(", ")
     };
-    let (class, shape) = match vertex.shape {
-        Shape::Router => ("router", rectangle(2.0)),
-        Shape::Door => ("door", rectangle(8.0)),
-        Shape::Host => {
-            let ellipse = format!("cx=\"{x:.1}\" cy=\"{y:.1}\" rx=\"{w:.1}\" ry=\"{h:.1}\"");
-            ("host", format!("<ellipse class=\"shape\" {ellipse}/>"))
-        }
-        Shape::Switch => {
-            let h = h + 5.0;
-            let (up, down, right) = (y - h, y + h, x + w);
-            let d = format!("M{left:.1} {y:.1}L{x:.1} {up:.1}L{right:.1} {y:.1}L{x:.1} {down:.1}Z");
-            ("switch", format!("<path class=\"shape\" d=\"{d}\"/>"))
-        }
+    let ways = [of(0), of(1)];
+    let word = ["there: ", "back: "];
+    if ways[0] == ways[1] {
+        return vec![ways[0].clone()];
+    }
+    ways.iter()
+        .zip(word)
+        .filter(|(way, _)| !way.is_empty())
+        .map(|(way, word)| format!("{word}{way}"))
+        .collect()
+}
+
+/// What impairs a link, in short.
+fn impairments(edge: &Edge) -> String {
+    let short = |side: usize| {
+        let mut all = text::impairments(&edge.impairments[side]);
+        all.remove("seed");
+        // Without its distribution, which the tooltip has.
+        let spread = |jitter: String| format!(" ±{}", jitter.split(' ').next().unwrap_or_default());
+        let jitter = all.remove("jitter").map(spread).unwrap_or_default();
+        let delay = all.remove("delay").map(|delay| format!("{delay}{jitter}"));
+        let loss = all.remove("loss").map(|loss| format!("{loss} loss"));
+        let rest = all
+            .iter()
+            .filter(|(key, _)| *key != "rate")
+            .map(|(key, value)| format!("{key} {value}"));
+        let parts: Vec<String> =
+            all.get("rate").cloned().into_iter().chain(delay).chain(loss).chain(rest).collect();
+        card::shortened(&parts.join(" · "), 44)
     };
-    let mut title = vertex.name.clone();
+    let [there, back] = [short(0), short(1)];
+    match (there == back, there.is_empty(), back.is_empty()) {
+        (true, ..) => there,
+        (false, false, true) => format!("→ {there}"),
+        (false, true, false) => format!("← {back}"),
+        (false, ..) => format!("→ {there}  ← {back}"),
+    }
+}
+
+fn draw_box(out: &mut String, vertex: &Vertex, area: Rect, labelled: bool) {
+    let class = style::class(vertex.role);
+    let ([x, y], [width, height]) = (area.min, [area.width(), area.height()]);
+    let (centre, text) = (area.centre()[1], x + card::TEXT_AT);
+    let mut title = format!("{} ({})", vertex.name, style::word(vertex.role));
     for line in &vertex.details {
         let _ = write!(title, "\n{line}");
     }
-    let (title, name, base) = (escape(&title), escape(&label(&vertex.name)), y + 4.0);
     let _ = writeln!(
         out,
-        "<g class=\"{class}\"><title>{title}</title>{shape}\
-         <text x=\"{x:.1}\" y=\"{base:.1}\">{name}</text></g>"
+        "<g class=\"node {class}\"><title>{}</title><rect class=\"box\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+         height=\"{height:.1}\" rx=\"{}\"/><use href=\"#i-{class}\" x=\"{:.1}\" y=\"{:.1}\"/>",
+        escape(&title),
+        style::radius(vertex.role, height),
+        x + 8.0,
+        centre - 8.0
     );
+    let name = escape(&card::name(vertex));
+    match card::caption(vertex, labelled) {
+        Some(caption) => {
+            let caption = escape(&caption);
+            let _ = writeln!(
+                out,
+                "<text class=\"name\" x=\"{text:.1}\" y=\"{:.1}\">{name}</text><text class=\"caption\" x=\"{text:.1}\" \
+                 y=\"{:.1}\">{caption}</text></g>",
+                centre - 1.5,
+                centre + 11.0
+            );
+        }
+        None => {
+            let _ = writeln!(
+                out,
+                "<text class=\"name\" x=\"{text:.1}\" y=\"{:.1}\">{name}</text></g>",
+                centre + 4.2
+            );
+        }
+    }
+}
+
+fn draw_pill(out: &mut String, text: &str, area: Rect) {
+    let ([x, y], [width, height], centre) =
+        (area.min, [area.width(), area.height()], area.centre());
+    let _ = writeln!(
+        out,
+        "<g class=\"pill\"><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{:.1}\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
+        height / 2.0,
+        centre[0],
+        centre[1] + 3.3,
+        escape(text)
+    );
+}
+
+/// Where there is no room for the text.
+fn draw_mark(out: &mut String, [x, y]: Point, text: &str) {
+    let _ = writeln!(
+        out,
+        "<g class=\"pill\"><title>{}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/></g>",
+        escape(text)
+    );
+}
+
+fn draw_end(out: &mut String, lines: &[&str], area: Rect) {
+    let ([x, y], [width, height]) = (area.min, [area.width(), area.height()]);
+    let _ = write!(
+        out,
+        "<g class=\"end\"><rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
+    );
+    let mut base = y + labels::LINE - 2.6;
+    for line in lines {
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
+            area.centre()[0],
+            escape(line)
+        );
+        base += labels::LINE;
+    }
+    out.push_str("</g>\n");
+}
+
+/// What the colours and icons mean: only those of the picture.
+struct Legend {
+    roles: BTreeSet<Role>,
+    impaired: bool,
+    width: f64,
+}
+
+impl Legend {
+    fn of(picture: &Picture) -> Legend {
+        let roles: BTreeSet<Role> = picture.vertices.iter().map(|vertex| vertex.role).collect();
+        let impaired = picture.edges.iter().any(|edge| !impairments(edge).is_empty());
+        let mut legend = Legend { roles, impaired, width: 0.0 };
+        legend.width = legend.entries().map(|(_, word)| entry_width(word)).sum();
+        legend
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (Option<Role>, &'static str)> {
+        let roles = self.roles.iter().map(|role| (Some(*role), style::word(*role)));
+        roles.chain(self.impaired.then_some((None, style::IMPAIRED)))
+    }
+
+    fn draw(&self, out: &mut String, y: f64) {
+        let mut x = MARGIN;
+        out.push_str("<g class=\"legend\">\n");
+        for (role, word) in self.entries() {
+            let symbol = match role {
+                Some(role) => {
+                    let class = style::class(role);
+                    format!(
+                        "<g class=\"{class}\"><use href=\"#i-{class}\" x=\"{x:.1}\" y=\"{:.1}\"/></g>",
+                        y - 8.0
+                    )
+                }
+                None => format!(
+                    "<g class=\"link impaired\"><path d=\"M{x:.1} {y:.1}h16\"/></g><g class=\"pill\">\
+                     <circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"3.5\"/></g>",
+                    x + 8.0
+                ),
+            };
+            let _ = writeln!(
+                out,
+                "{symbol}<text x=\"{:.1}\" y=\"{:.1}\">{word}</text>",
+                x + 21.0,
+                y + 3.8
+            );
+            x += entry_width(word);
+        }
+        out.push_str("</g>\n");
+    }
+}
+
+fn entry_width(word: &str) -> f64 {
+    21.0 + card::width(word, 11.0) + ENTRY
 }
 
 /// Text escaped for XML 1.0, in elements and attributes.
@@ -260,7 +375,6 @@ fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push('\n'),
-            // XML 1.0 allows neither, not even escaped.
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c if c.is_control() => out.push('\u{fffd}'),
             c => out.push(c),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::Plan;
 use crate::plan::plan;
 
-use super::{dot, layout, svg};
+use super::{Form, Role, dot, positions, svg};
 
 fn planned(yaml: &str) -> Plan {
     let lab = crate::parse("lab.yaml", yaml.as_bytes(), "lab").expect("a valid lab");
@@ -132,7 +132,8 @@ fn dot_shows_nodes_interfaces_and_addresses() {
 fn svg_is_well_formed_and_shows_every_name() {
     let plan = two_sites();
     let text = read_xml(&svg(&plan));
-    for name in ["h1", "h2", "r1", "r2", "web", "s1", "internet", "two-sites: 5 nodes, 7 links"] {
+    let title = "two-sites: 5 nodes, 1 switch, 7 links";
+    for name in ["h1", "h2", "r1", "r2", "web", "s1", "internet", title] {
         assert!(text.contains(name), "{name}");
     }
     for interface in plan.nodes.iter().flat_map(|n| &n.interfaces) {
@@ -172,35 +173,9 @@ fn the_same_plan_gives_the_same_picture() {
 }
 
 #[test]
-fn no_two_vertices_are_in_the_same_place() {
-    let (torus_size, torus_edges) = torus(900);
-    let star: Vec<(usize, usize)> = (1..200).map(|v| (0, v)).collect();
-    let line: Vec<(usize, usize)> = (1..350).map(|v| (v - 1, v)).collect();
-    let full: Vec<(usize, usize)> = (0..30).flat_map(|a| (0..a).map(move |b| (a, b))).collect();
-    for (what, n, edges) in [
-        ("torus", torus_size, torus_edges),
-        ("star", 200, star),
-        ("line", 350, line),
-        ("full", 30, full),
-        ("nothing joined", 500, vec![]),
-        ("pair twice and a loop", 3, vec![(0, 1), (1, 0), (2, 2)]),
-    ] {
-        let points = layout::place(n, &edges, 0.5);
-        assert_eq!(points.len(), n);
-        for (v, a) in points.iter().enumerate() {
-            assert!(a[0].is_finite() && a[1].is_finite(), "{what}: {v}");
-            for (w, b) in points[..v].iter().enumerate() {
-                let distance = (a[0] - b[0]).hypot(a[1] - b[1]);
-                assert!(distance > 0.4, "{what}: {v} and {w} are {distance} apart");
-            }
-        }
-    }
-}
-
-#[test]
 fn links_between_the_same_two_nodes_are_apart() {
     let picture = svg(&two_sites());
-    let paths: Vec<&str> = picture.split("<path d=").skip(1).collect();
+    let paths: Vec<&str> = picture.split("<path class=\"near\" d=").skip(1).collect();
     let courses: BTreeSet<&str> =
         paths.iter().map(|path| path.split('/').next().expect("a path")).collect();
     assert_eq!(paths.len(), 7);
@@ -217,10 +192,136 @@ fn a_thousand_nodes_are_drawn() {
     let text = read_xml(&picture);
     assert_eq!(picture.matches("<g class=\"link\"").count(), 2048);
     assert!(plan.nodes.iter().all(|node| text.contains(&node.name)));
-    if let Some(folder) = std::env::var_os("NETLOOM_PICTURES") {
-        let folder = std::path::PathBuf::from(folder);
-        std::fs::write(folder.join("torus.svg"), picture).unwrap();
-        std::fs::write(folder.join("two-sites.svg"), svg(&two_sites())).unwrap();
-        std::fs::write(folder.join("two-sites.dot"), dot(&two_sites())).unwrap();
+}
+
+#[test]
+fn positions_are_those_of_the_picture() {
+    let plan = two_sites();
+    let all = positions(&plan);
+    let names =
+        |of: &[super::PlacedNode]| of.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&all.nodes), ["h1", "h2", "r1", "r2", "web"]);
+    assert_eq!(names(&all.switches), ["s1"]);
+    assert_eq!(all.doors[0].place.role, Role::Internet);
+    assert_eq!(all.doors[0].links, [plan.links[6].name.clone()]);
+    let roles: Vec<Role> = all.nodes.iter().map(|node| node.role).collect();
+    assert_eq!(roles, [Role::Host, Role::Host, Role::Router, Role::Router, Role::Host]);
+    assert_eq!(all.links.len(), 7);
+    assert_eq!((all.links[3].shape, all.links[3].via.len()), (Form::Bent, 1));
+    assert!(
+        all.nodes
+            .iter()
+            .all(|node| (0..all.width).contains(&node.x) && (0..all.height).contains(&node.y))
+    );
+}
+
+const FIXED: &str = "name: fixed\nnodes: {a: {}, b: {}, c: {}}\nlinks: [[a, b], [b, c]]\n\
+                     x-layout: {a: [600, 400], b: [100, 90], gone: [5, 5]}\n";
+
+#[test]
+fn positions_of_the_file_are_kept() {
+    let all = positions(&planned(FIXED));
+    let [a, b] = [&all.nodes[0], &all.nodes[1]];
+    assert_eq!((a.x - b.x, a.y - b.y), (500, 310));
+    // Saved as they are, they stay.
+    let mut saved = String::from(
+        "name: fixed\nnodes: {a: {}, b: {}, c: {}}\nlinks: [[a, b], [b, c]]\nx-layout:\n",
+    );
+    for node in &all.nodes {
+        writeln!(saved, "  {}: [{}, {}]", node.name, node.x, node.y).unwrap();
     }
+    assert_eq!(positions(&planned(&saved)).nodes, all.nodes);
+}
+
+#[test]
+fn positions_of_the_file_are_written_and_change_no_plan() {
+    let with = planned(FIXED);
+    let without = planned(FIXED.split("x-layout").next().unwrap());
+    assert_eq!(with.digest, without.digest);
+    let lab = crate::lab_of(&with).expect("a lab");
+    let text = crate::write(&lab, "");
+    assert!(text.contains("x-layout:\n  a: [600, 400]\n  b: [100, 90]\n"), "{text}");
+    assert_eq!(
+        crate::parse("lab.yaml", text.as_bytes(), "lab").expect("a valid lab").layout,
+        lab.layout
+    );
+}
+
+#[test]
+fn wrong_positions_are_errors_with_their_place() {
+    let error = |layout: &str| {
+        let text = format!("nodes: {{a: {{}}}}\nx-layout: {layout}\n");
+        crate::parse("lab.yaml", text.as_bytes(), "lab").expect_err(layout).to_string()
+    };
+    for (layout, words) in [
+        ("[1, 2]", "x-layout: expected a map of names to [x, y]"),
+        ("{a: 5}", "x-layout.a: expected [x, y], in pixels"),
+        ("{a: [1]}", "\"a\" needs two numbers, [x, y], and has 1"),
+        ("{a: [1, -2]}", "x-layout.a[1]: expected a whole number from 0 to 30000"),
+        ("{a: [x, 2]}", "x-layout.a[0]: expected a whole number"),
+    ] {
+        let error = error(layout);
+        assert!(error.contains(words) && error.contains(":2:"), "{layout}: {error}");
+    }
+}
+
+#[test]
+fn impairments_are_shown() {
+    let plan = planned(
+        "nodes: {a: {}, b: {}}\nlinks: [{ends: [a, b], rate: 10mbit, a: {delay: 20ms, jitter: 1ms, loss: 0.5%}}]\n",
+    );
+    let text = read_xml(&svg(&plan));
+    assert!(text.contains("→ 10mbit · 20ms ±1ms · 0.5% loss  ← 10mbit"), "{text}");
+    assert!(text.contains("impaired link"), "{text}");
+}
+
+#[test]
+fn labels_cover_neither_boxes_nor_each_other() {
+    for plan in [two_sites(), torus_plan(49)] {
+        let picture = svg(&plan);
+        let number = |text: &str, key: &str| -> f64 {
+            let from = text.find(&format!(" {key}=\"")).expect("an attribute") + key.len() + 3;
+            text[from..].split('"').next().unwrap().parse().unwrap()
+        };
+        let rects = |class: &str| -> Vec<[f64; 4]> {
+            let of = picture.split(class).skip(1);
+            of.map(|text| ["x", "y", "width", "height"].map(|key| number(text, key))).collect()
+        };
+        let boxes = rects("<rect class=\"box\"");
+        let labels: Vec<[f64; 4]> =
+            [rects("<g class=\"end\"><rect"), rects("<g class=\"pill\"><rect")].concat();
+        assert!(!labels.is_empty());
+        let apart = |a: &[f64; 4], b: &[f64; 4]| {
+            a[0] + a[2] <= b[0] || b[0] + b[2] <= a[0] || a[1] + a[3] <= b[1] || b[1] + b[3] <= a[1]
+        };
+        for (at, label) in labels.iter().enumerate() {
+            assert!(boxes.iter().all(|other| apart(label, other)), "{label:?}");
+            assert!(labels[..at].iter().all(|other| apart(label, other)), "{label:?}");
+        }
+    }
+}
+
+/// With `NETLOOM_PICTURES=FOLDER` draws each lab file there, to be looked at; in every run the examples.
+#[test]
+fn every_example_is_drawn() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let wanted = std::env::var_os("NETLOOM_PICTURES");
+    let folder = wanted.clone().unwrap_or_else(|| examples.into());
+    let mut drawn = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "yaml") {
+            continue;
+        }
+        let text = std::fs::read(&path).unwrap();
+        let lab =
+            crate::parse("lab.yaml", &text, "lab").unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let picture = svg(&plan(&lab).expect("a plan"));
+        read_xml(&picture);
+        if wanted.is_some() {
+            std::fs::write(path.with_extension("svg"), picture).unwrap();
+        }
+        drawn += 1;
+    }
+    assert!(drawn >= 20 || wanted.is_some(), "{drawn} examples");
 }

@@ -30,6 +30,7 @@ impl LabBuilder {
             links: vec![],
             slices: vec![],
             expect: vec![],
+            layout: std::collections::BTreeMap::new(),
             numbered_as: std::collections::BTreeMap::new(),
         };
         LabBuilder { lab, index: HashMap::new() }
