@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use netloom_api::{Client, Error};
 use netloom_lab::call::Within;
-use netloom_lab::calls::{Down, Ping, PingPair, ReadLog, ShowNode, Status};
+use netloom_lab::calls::{Down, Ping, PingPair, ReadLog, ShowLayout, ShowNode, Status};
 use netloom_lab::values::{Families, Whole};
 use netloom_lab::view::Repaired;
 use netloom_node::ping::Pace;
@@ -26,6 +26,8 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     let client = served.client();
     assert_eq!(client.call(&Status {}).unwrap(), status());
     assert_eq!(client.call(&PLAN).unwrap(), plan());
+    let positions = client.call(&ShowLayout { of: Within::ALL }).unwrap();
+    assert_eq!(positions, netloom_model::drawing::positions(&plan()));
     assert_eq!(client.call(&ShowNode { node: "r 1/x".into() }).unwrap(), status().nodes[1]);
     assert_eq!(
         client.call(&REPAIR).unwrap(),
@@ -51,7 +53,7 @@ fn each_call_arrives_and_its_answer_comes_back_whole() {
     let asked = served.fake.asked.lock().unwrap().join(", ");
     let pings = "ping 6 250, ping_pair h1 r 1/x 4 10 20 30";
     let logs = "log r 1/x 7, log h1 8";
-    let expected = format!("status, plan, node r 1/x, repair, {pings}, {logs}, down");
+    let expected = format!("status, plan, layout, node r 1/x, repair, {pings}, {logs}, down");
     assert_eq!(asked, expected);
 }
 

@@ -24,6 +24,7 @@ const CASES: &[(&str, &str, &str, u16)] = &[
     ("get", "/v1/lab", "/v1/lab", 200),
     ("delete", "/v1/lab", "/v1/lab", 200),
     ("get", "/v1/lab/plan", "/v1/lab/plan", 200),
+    ("get", "/v1/lab/layout", "/v1/lab/layout", 200),
     ("post", "/v1/lab/repair", "/v1/lab/repair", 200),
     ("post", "/v1/lab/ping", "/v1/lab/ping", 200),
     ("post", "/v1/lab/ping", "/v1/lab/ping?family=6&timeout_ms=60000", 200),

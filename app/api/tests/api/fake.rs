@@ -293,6 +293,7 @@ impl Fake {
         vec![
             Box::new(status()),
             Box::new(plan()),
+            Box::new(netloom_model::drawing::positions(&plan())),
             Box::new(reachability()),
             Box::new(pair_reachability()),
             Box::new(repaired),

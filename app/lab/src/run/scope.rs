@@ -14,6 +14,7 @@ use netloom_filter::expand::rename;
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_measure::Probe;
 use netloom_model::Plan;
+use netloom_model::drawing::Positions;
 use netloom_model::lookup::LookupError;
 use netloom_model::plan::NodeId;
 use netloom_node::entry::Entry;
@@ -532,8 +533,8 @@ macro_rules! without_names {
     ($($kind:ty),*) => { $(impl Named for $kind {})* };
 }
 without_names!(
-    Applied, Apply, Ended, Fates, FlowShown, LabEvent, LogLine, NewSwitch, Plan, Request, Answer,
-    Sliced, SliceShown, TraceWhat, Traced
+    Applied, Apply, Ended, Fates, FlowShown, LabEvent, LogLine, NewSwitch, Plan, Positions,
+    Request, Answer, Sliced, SliceShown, TraceWhat, Traced
 );
 
 impl<C: Call> Answers<C> for Scoped

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
 use netloom_model::Plan;
+use netloom_model::drawing::Positions;
 use netloom_node::ping::Pace;
 use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, Request};
@@ -97,6 +98,16 @@ macro_rules! calls {
             place of: Within;
             => One Plan: "The plan of the lab"
         } do |lab, call| lab.plan_of(call.of);
+
+        ShowLayout = {
+            /// Show where everything stands in a picture
+            ///
+            /// The positions of `netloom graph --svg`: deterministic, and those of the lab file's `x-layout` are kept.
+            GET "/v1/lab/layout" as layout, Reads, Moments;
+            /// The part.
+            place of: Within;
+            => One Positions: "Centres in pixels, from the upper left corner"
+        } do |lab, call| lab.plan_of(call.of).map(|plan| netloom_model::drawing::positions(&plan));
 
         Repair = {
             /// Recreate nodes whose init has ended, and revert manual changes made without netloom
