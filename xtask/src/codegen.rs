@@ -30,7 +30,11 @@ fn client(only_compare: bool) -> Result<()> {
 }
 
 /// Arguments of the binary, and the file for its output.
-const GENERATED: &[(&[&str], &str)] = &[(&["schema"], "docs/lab.schema.json")];
+const GENERATED: &[(&[&str], &str)] = &[
+    (&["schema"], "docs/lab.schema.json"),
+    (&["graph", "--svg", "--file", "examples/two-sites.yaml"], "docs/guide/two-sites.svg"),
+    (&["graph", "--svg", "--file", "examples/fat-tree.yaml"], "docs/guide/fat-tree.svg"),
+];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let only_compare = match args {
@@ -42,7 +46,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(false)?;
     client(only_compare)?;
     for (arguments, file) in GENERATED {
-        let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments))?;
+        let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments).current_dir(workspace::root()))?;
         let path = workspace::root().join(file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("make the folder of {file}"))?;

@@ -575,18 +575,21 @@ pub(crate) struct Ping {
 // `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
-    /// The lab, by name or by file. Default: the only running one.
+    /// The running lab, by name or by file; if it does not run, the file. Default: the only running one.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
-    /// Print Graphviz' format (default).
+    /// Graphviz' format (default, unless -o names an .svg file).
     #[arg(long, conflicts_with = "svg")]
     pub(crate) dot: bool,
-    /// Print an SVG picture.
+    /// An SVG picture: boxes by role, addresses, impairments; light or dark as the viewer is.
     #[arg(long)]
     pub(crate) svg: bool,
-    /// Draw this lab file instead of a running lab.
+    /// Draw this lab file, whether it runs or not.
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) file: Option<PathBuf>,
+    /// Write into this file instead of standard output; an older one is replaced.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -91,6 +91,15 @@ pub(crate) fn name(asked: Option<&str>) -> Result<Option<String>> {
     name_of(asked).map(Some)
 }
 
+/// Whether the lab of this name or file runs.
+pub(crate) fn runs(asked: &str) -> Result<bool> {
+    let Some(name) = name(Some(asked))? else { return Ok(false) };
+    if netloom_model::lab_name_problem(&name).is_some() {
+        return Ok(false);
+    }
+    Ok(Folder::new(&runtime_dir()?, &name).exists()?)
+}
+
 /// The folder of the named lab, given by name or by file, or of the only one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     let runtime = runtime_dir()?;

@@ -32,6 +32,61 @@ fn graph_draws_nodes_and_links() {
 }
 
 #[test]
+fn graph_draws_a_file_into_a_file() {
+    let machine = Machine::new();
+    let lab = workspace_root().join("examples/two-sites.yaml");
+    let picture = machine.scratch().path().join("lab.svg");
+    let draw = |more: &[&str]| {
+        let args = ["graph".as_ref(), lab.as_os_str(), "-o".as_ref(), picture.as_os_str()];
+        let more = more.iter().map(std::ffi::OsStr::new);
+        let said = machine.netloom(args.into_iter().chain(more)).finish().code(0);
+        assert_eq!(said.text(), "");
+        std::fs::read_to_string(&picture).expect("the picture")
+    };
+    let svg = draw(&[]);
+    assert!(svg.starts_with("<svg") && svg.contains("<title>two-sites: 5 nodes, 1 switch, 5 links</title>"), "{svg}");
+    assert!(draw(&["--dot"]).starts_with("graph "));
+    assert_eq!(draw(&["--svg"]), svg);
+    let wrong = machine.scratch().path().join("no/lab.svg");
+    let args = ["graph".as_ref(), lab.as_os_str(), "-o".as_ref(), wrong.as_os_str()];
+    let refused = machine.netloom(args).finish().code(1);
+    assert!(refused.errors().contains("no/lab.svg") && refused.errors().contains("No such file"), "{refused}");
+    machine.netloom(["graph", "no-such-lab"]).finish().code(1);
+    machine.untouched();
+}
+
+const PLACED: &str = "name: placed\nnodes: {a: {}, b: {}}\nlinks: [[a, b]]\n\
+                      x-layout: {a: [500, 60], b: [100, 460]}\n";
+
+#[test]
+fn a_running_lab_keeps_the_positions_of_its_file() {
+    let machine = machine!();
+    machine.up(PLACED);
+    let place = |machine: &Machine, name: &str| -> Vec<f64> {
+        let svg = machine.netloom(["graph", "--svg"]).ok();
+        let node = svg.split("<g class=\"node").find(|text| text.contains(&format!("<title>{name} ")));
+        let node = node.expect("the node").to_owned();
+        let number = |key: &str| {
+            let rest = node.split(&format!(" {key}=\"")).nth(1).expect("an attribute");
+            rest.split('"').next().unwrap().parse().expect("a number")
+        };
+        vec![number("x"), number("y")]
+    };
+    let apart = |machine: &Machine| {
+        let (a, b) = (place(machine, "a"), place(machine, "b"));
+        [a[0] - b[0], a[1] - b[1]]
+    };
+    assert_eq!(apart(&machine), [400.0, -400.0]);
+    let exported = machine.netloom(["export", "lab"]).ok();
+    assert!(exported.contains("x-layout:\n  a: [500, 60]\n  b: [100, 460]\n"), "{exported}");
+    // A change of positions is no change of the lab, and is taken over.
+    let file = machine.file(&PLACED.replace("460", "160"));
+    machine.netloom(["apply".as_ref(), file.as_os_str()]).finish().code(0);
+    assert_eq!(apart(&machine), [400.0, -100.0]);
+    machine.down();
+}
+
+#[test]
 fn schema_describes_the_file() {
     let schema = Machine::new().netloom(["schema"]).finish().code(0).json();
     for key in ["name", "nodes", "switches", "links"] {

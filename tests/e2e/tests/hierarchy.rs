@@ -48,6 +48,7 @@ fn a_node_sees_its_own_subtree_alone() {
         "status --json",
         "link list --json",
         "graph",
+        "graph --svg",
         "node show left",
         "node show left --json",
         "ping --all",

@@ -685,7 +685,8 @@ const USES: &[Uses] = &[
     uses(
         "graph",
         &[
-            ("netloom graph --svg > lab.svg", "a picture of the lab that runs"),
+            ("netloom graph -o lab.svg", "a picture of the lab that runs"),
+            ("netloom graph office.yaml -o office.svg", "of a file"),
             ("netloom graph --file torus.yaml | dot -Tpng -o torus.png", "of a file, by Graphviz"),
         ],
     ),

@@ -74,6 +74,6 @@ fn keys(roff: &mut Roff, map: &Keys) {
         tagged(roff, &tag, key.about);
     }
     if map.of == "lab" {
-        term(roff, "x-...", "Ignored: a home for YAML anchors.");
+        term(roff, "other x-...", "Ignored: a home for YAML anchors.");
     }
 }

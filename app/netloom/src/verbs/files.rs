@@ -1,6 +1,6 @@
 //! Verbs that need no running lab: `check`, `schema`, `graph` of a file, completions, man pages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap_complete::Shell;
@@ -11,7 +11,7 @@ use netloom_model::drawing;
 use crate::command_line::command;
 use crate::flags::{Check, Graph};
 use crate::labs::Wish;
-use crate::{completing, labs, man, output, source};
+use crate::{completing, labs, man, output, source, whole_file};
 
 /// `netloom check`
 pub(crate) fn check(args: &Check) -> Result<i32> {
@@ -48,14 +48,26 @@ pub(crate) fn schema() -> Result<i32> {
 
 /// `netloom graph`
 pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
-    let plan = match &args.file {
-        Some(file) => source::plan(file, None)?,
-        None => {
-            labs::connect(wish.or(args.name.as_deref())?)?.call(&ShowPlan { of: Within::ALL })?
-        }
+    let asked = wish.or(args.name.as_deref())?;
+    let file = match (&args.file, args.name.as_deref()) {
+        (Some(file), _) => Some(file.clone()),
+        (None, Some(name)) if !labs::runs(name)? && Path::new(name).exists() => Some(name.into()),
+        (None, _) => None,
     };
-    let text = if args.svg { drawing::svg(&plan) } else { drawing::dot(&plan) };
-    output::print(&text)?;
+    let plan = match &file {
+        Some(file) => source::plan(file, None)?,
+        None => labs::connect(asked)?.call(&ShowPlan { of: Within::ALL })?,
+    };
+    let named_svg = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "svg");
+    let is_svg = args.svg || !args.dot && args.output.as_ref().is_some_and(named_svg);
+    let text = if is_svg { drawing::svg(&plan) } else { drawing::dot(&plan) };
+    match &args.output {
+        Some(path) => {
+            whole_file::write(path, &text)
+                .with_context(|| format!("{path:?}: write the picture"))?;
+        }
+        None => output::print(&text)?,
+    }
     Ok(0)
 }
 
