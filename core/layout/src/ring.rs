@@ -10,7 +10,7 @@ use crate::piece::Piece;
 /// How often the ring may grow.
 const GROWTHS: usize = 80;
 
-/// Neighbours along the ring that are looked at: those farther away are no nearer.
+/// Neighbours along the ring that are looked at: those farther away do not come nearer.
 const NEAR: usize = 5;
 
 /// Width by height.

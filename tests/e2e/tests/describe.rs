@@ -79,7 +79,7 @@ fn a_running_lab_keeps_the_positions_of_its_file() {
     assert_eq!(apart(&machine), [400.0, -400.0]);
     let exported = machine.netloom(["export", "lab"]).ok();
     assert!(exported.contains("x-layout:\n  a: [500, 60]\n  b: [100, 460]\n"), "{exported}");
-    // A change of positions is no change of the lab, and is taken over.
+    // Changed positions leave the lab as it is, and are taken over.
     let file = machine.file(&PLACED.replace("460", "160"));
     machine.netloom(["apply".as_ref(), file.as_os_str()]).finish().code(0);
     assert_eq!(apart(&machine), [400.0, -100.0]);

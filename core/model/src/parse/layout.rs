@@ -1,6 +1,6 @@
 //! `x-layout`: where nodes and switches stand in pictures.
 //!
-//! Names of what is not in the lab are no errors: a position outlives its node when a file is edited by hand.
+//! Names that the lab lacks are ignored: a position outlives its node when a file is edited by hand.
 
 use std::collections::BTreeMap;
 
