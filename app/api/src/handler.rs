@@ -118,12 +118,24 @@ impl Lab {
         &self,
         work: impl FnOnce(&dyn Service) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
-        timeout(self.patience, self.run(Kind::Quick, work)).await.unwrap_or_else(|_| {
-            Err(Rejection::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("lab: no answer within {} s", self.patience.as_secs()),
-            ))
-        })
+        timeout(self.patience, self.run(Kind::Quick, work))
+            .await
+            .unwrap_or_else(|_| Err(self.late()))
+    }
+
+    /// Runs a quick call whose answer is text.
+    pub(crate) async fn quick_text(
+        &self,
+        work: impl FnOnce(&dyn Service) -> Result<String, Rejection> + Send + 'static,
+    ) -> Result<String, Rejection> {
+        let service = Arc::clone(&self.service);
+        let run = self.calls.run(Kind::Quick, &self.held, move || work(&*service));
+        timeout(self.patience, run).await.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    fn late(&self) -> Rejection {
+        let words = format!("lab: no answer within {} s", self.patience.as_secs());
+        Rejection::new(StatusCode::SERVICE_UNAVAILABLE, words)
     }
 
     /// Looks until there is something, the time is over, or the request has to end; `look` is told whether it is the last

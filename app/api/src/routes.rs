@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::FromRef;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
 use netloom_lab::call::{Answers, Call, Each, Parameter, Read, Takes};
@@ -24,7 +24,7 @@ use crate::documented::{self, Schemas, routes};
 use crate::handler::{Answer, Encoded, Lab};
 use crate::parameters::{Names, Query};
 use crate::pnpm::{self, Pnpm};
-use crate::reply::Rejection;
+use crate::reply::{Problem, Rejection};
 use crate::streaming;
 
 /// All routes with their documentation.
@@ -32,7 +32,8 @@ pub(crate) fn router(schemas: Schemas) -> OpenApiRouter<Lab> {
     let router = OpenApiRouter::with_openapi(empty_document());
     let mut all = Routes { router, schemas };
     calls::each(&mut all);
-    all.router.routes(routes!(schemas; show_document)).merge(pnpm::router(schemas))
+    let router = all.router.routes(routes!(schemas; show_document));
+    router.routes(routes!(schemas; show_metrics)).merge(pnpm::router(schemas))
 }
 
 impl FromRef<Lab> for Pnpm {
@@ -176,6 +177,19 @@ where
 ))]
 async fn show_document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], openapi())
+}
+
+/// Tell the lab's counters to Prometheus
+///
+/// In Prometheus's text format. The lab is read at most once a second, for all callers together.
+#[utoipa::path(get, path = "/metrics", tag = "lab", responses(
+    (status = 200, description = "The lab as series", body = String, content_type = "text/plain"),
+    (status = "default", description = "Not told", body = Problem),
+), extensions(("x-rights" = json!("reads"))))]
+async fn show_metrics(lab: Lab) -> Result<Response, Rejection> {
+    let text = lab.quick_text(|service| Ok(service.metrics()?)).await?;
+    let kind = HeaderValue::from_static(netloom_lab::metrics::CONTENT_TYPE);
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
 /// For unknown paths.

@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod keep;
 pub mod launch;
+pub mod metrics;
 mod run;
 pub mod service;
 mod stage;

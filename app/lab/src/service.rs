@@ -30,6 +30,12 @@ macro_rules! served {
             /// No such node.
             fn log_mark(&self, node: &str) -> Result<LogMark>;
 
+            /// The lab as Prometheus reads it ([`crate::metrics`]).
+            ///
+            /// # Errors
+            /// The request comes from inside a node; nothing can be read.
+            fn metrics(&self) -> Result<String>;
+
             /// Descriptors for entering a node.
             ///
             /// # Errors

@@ -62,6 +62,7 @@ mod loops;
 mod losses;
 mod measure;
 mod measure_while;
+mod metrics;
 mod mounts;
 mod neighbours;
 mod new;

@@ -154,6 +154,13 @@ fn the_guide_to_openflow_runs() {
 }
 
 #[test]
+fn the_guide_to_metrics_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/metrics.md", 5);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_guarding_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/guard.md", 10);

@@ -307,6 +307,24 @@ fn problems_have_a_code_and_the_object() {
     }
 }
 
+/// Names are text of others; what was asked for in vain is told as elsewhere.
+#[test]
+fn metrics_are_text_with_any_name_in_it() {
+    let served = Served::new();
+    let ask = |head: &str| {
+        let head = format!("{head}\r\nhost: x\r\nconnection: close\r\n\r\n");
+        String::from_utf8(super::http::exchange(served.path(), head.as_bytes())).unwrap()
+    };
+    let told = ask("GET /metrics HTTP/1.1");
+    assert!(told.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+    assert!(told.contains("\nnetloom_node_up{lab=\"fake\",node=\"r 1/x\"} 1\n"), "{told}");
+    assert!(ask("GET /metrics?x=1 HTTP/1.1").starts_with("HTTP/1.1 400 "));
+    assert!(ask("POST /metrics HTTP/1.1").starts_with("HTTP/1.1 405 "));
+    *served.fake.fail.lock().unwrap() = Some(netloom_lab::Error::NoLab("fake".to_owned()));
+    let refused = ask("GET /metrics HTTP/1.1");
+    assert!(refused.starts_with("HTTP/1.1 404 ") && refused.contains("\"code\":\"no_such_lab\""));
+}
+
 /// Calls `see` with each key of each object, and the object.
 fn each_object(value: &Value, at: &str, see: &mut dyn FnMut(&str, &Value)) {
     if let Some(fields) = value.as_object() {
@@ -393,8 +411,12 @@ fn every_documented_operation_has_a_good_case() {
         let sent = if body.is_null() { String::new() } else { sample(&document, body).to_string() };
         let (status, body) = request_with(served.path(), &method.to_uppercase(), &at(path), &sent);
         assert!(status < 300, "{method} {path} {sent}: {status} {body}");
-        let response = content(&operation["responses"][status.to_string()]);
-        check(&document, response, &serde_json::from_str(&body).unwrap(), path).unwrap();
+        let response = &operation["responses"][status.to_string()];
+        let value = match response["content"].get("text/plain") {
+            Some(_) => Value::String(body),
+            None => serde_json::from_str(&body).unwrap(),
+        };
+        check(&document, content(response), &value, path).unwrap();
     }
 }
 

@@ -15,10 +15,11 @@ use netloom_lab::calls::{
     ApplyPlan, AskSwitch, CreateLink, CreateNode, CreateSwitch, DeleteNode, DeleteSwitch, Events,
     Move, ReadFates, ReadLog, Repair, SetNode, ShowPlan,
 };
+use netloom_lab::metrics::Metrics;
 use netloom_lab::stream::{Kept, Recorder};
 use netloom_lab::view::{
-    Applied, Changed, Ended, FateView, Fates, LabStatus, LogLine, NodeStatus, Noting,
-    PairReachability, Reachability, Repaired,
+    Applied, Changed, Ended, FateView, Fates, LabFacts, LabStatus, LinkCounters, LogLine,
+    NodeStatus, Noting, PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, LogMark, Result, Service, Subject};
 use netloom_measure::{Interfaces, Probe};
@@ -406,6 +407,18 @@ impl Service for Fake {
 
     fn core(&self) -> Result<Entry> {
         Ok(Entry { node: "(core)".to_owned(), ..self.entry("h1")? })
+    }
+
+    fn metrics(&self) -> Result<String> {
+        self.asked.lock().unwrap().push("metrics".to_owned());
+        self.fail.lock().unwrap().take().map_or(Ok(()), Err)?;
+        let LabStatus { name, state, pid, since, nodes, links, switches, .. } = status();
+        let mut recorder = Recorder::default();
+        recorder.lab(LabFacts { name, state, pid, since });
+        nodes.into_iter().for_each(|node| recorder.node(node));
+        links.into_iter().for_each(|link| recorder.link(link, LinkCounters::default()));
+        switches.into_iter().for_each(|switch| recorder.switch(switch));
+        Ok(Metrics::default().exposition(recorder.picture()).0)
     }
 
     fn probe(&self) -> Result<Arc<Probe>> {

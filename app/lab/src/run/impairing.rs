@@ -178,6 +178,7 @@ fn direction(state: &DirectionState) -> DirectionView {
         held_bytes: ledger.held.bytes,
         lost: lost.collect(),
         late_us: [us(state.lateness.mean_ns()), us(state.lateness.max_ns)],
+        late_sum_ns: state.lateness.sum_ns,
         ..DirectionView::default()
     }
 }

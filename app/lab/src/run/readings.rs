@@ -10,11 +10,12 @@ use netloom_netlink::{LinkInfo, ManySpaces};
 use netloom_sys::namespace;
 use rustix::process::Pid;
 
+use crate::metrics::{Earlier, Metrics};
 use crate::stage::addresses::Held;
 use crate::stage::lab_process::now_ns;
 use crate::stage::spaces::on_a_thread;
 use crate::store::state::State;
-use crate::stream::{Kept, Recorder};
+use crate::stream::{A_TURN, Kept, Recorder};
 use crate::{Error, Result, view};
 
 /// The stream, once somebody has listened.
@@ -25,6 +26,9 @@ pub(crate) struct Streaming(pub(super) Mutex<Option<Stream>>);
 pub(super) struct Stream {
     pub(super) kept: Kept,
     pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
+    /// When the lab was read last.
+    pub(super) read: Option<Instant>,
     pub(super) next: Instant,
     pub(super) spaces: Spaces,
     /// What the last reading was of; `None` if all is to be read.
@@ -33,6 +37,8 @@ pub(super) struct Stream {
     pub(super) nodes: Vec<Seen>,
     /// Counters of the interfaces in the core namespace, by index.
     pub(super) core: BTreeMap<u32, view::Traffic>,
+    /// How many nodes, and switches, have their turn in this reading.
+    pub(super) share: usize,
     /// Which nodes, and which switches, were visited last.
     pub(super) turns: [usize; 2],
 }
@@ -46,16 +52,20 @@ pub(super) struct Seen {
 }
 
 impl Stream {
-    pub(super) fn new() -> Result<Stream> {
+    /// That of a lab whose earlier process left this of its metrics.
+    pub(super) fn new(earlier: Earlier) -> Result<Stream> {
         let now = now_ns();
         Ok(Stream {
             kept: Kept::new(now),
             recorder: Recorder::default(),
+            metrics: Metrics::after(earlier),
+            read: None,
             next: Instant::now(),
             spaces: Spaces::new()?,
             of: None,
             nodes: vec![],
             core: BTreeMap::new(),
+            share: A_TURN,
             turns: [0; 2],
         })
     }

@@ -589,6 +589,10 @@ impl Service for Scoped {
         Err(self.refused("what is between nodes is seen outside of them"))
     }
 
+    fn metrics(&self) -> Result<String> {
+        Err(self.refused("metrics are told outside of nodes"))
+    }
+
     fn probe(&self) -> Result<Arc<Probe>> {
         Err(self.refused("a lab is measured from outside of its nodes"))
     }

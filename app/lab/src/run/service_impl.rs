@@ -273,6 +273,10 @@ impl Service for Running {
         })
     }
 
+    fn metrics(&self) -> Result<String> {
+        self.exposition()
+    }
+
     fn probe(&self) -> Result<Arc<Probe>> {
         self.kept.probing.probe(self.folder.name())
     }

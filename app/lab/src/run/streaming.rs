@@ -1,9 +1,9 @@
 //! Reads a running lab once a second while somebody listens, for the stream of its events.
 //!
 //! Listeners look often; the one that comes first after the second reads for all. Interfaces of all nodes are read through one
-//! socket without entering namespaces. What else a node has costs a visit: so [`A_TURN`] nodes are read a
-//! second, those first that ended, began or cannot be read otherwise. After a change of the lab everything is read. What is
-//! different, and what is kept of it, is the business of [`crate::stream`].
+//! socket without entering namespaces. What else a node has costs a visit: so [`A_TURN`] nodes are read for each second since the
+//! last reading, those first that ended, began or cannot be read otherwise. After a change of the lab everything is read. What is
+//! different, and what is kept of it, is the business of [`crate::stream`]; [`crate::metrics`] are made of the same readings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -35,16 +35,32 @@ const PERIOD: Duration = Duration::from_secs(1);
 impl Running {
     /// Events after the one with this id; a snapshot if there is none.
     pub(crate) fn events(&self, since: Option<&str>) -> Result<Vec<LabEvent>> {
+        self.with_reading(|stream| stream.kept.since(since, stream.recorder.picture()))
+    }
+
+    /// The lab as Prometheus reads it.
+    pub(crate) fn exposition(&self) -> Result<String> {
+        self.with_reading(|stream| {
+            let (text, earlier) = stream.metrics.exposition(stream.recorder.picture());
+            if let Some(earlier) = earlier {
+                self.folder.write_totals(&earlier)?;
+            }
+            Ok(text)
+        })?
+    }
+
+    /// Does something with a reading that is at most as old as the time between two.
+    fn with_reading<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Result<T> {
         // Held while it reads: another listener would read the same again.
         let mut stream = self.streaming.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = match &mut *stream {
             Some(stream) => stream,
-            none => none.insert(Stream::new()?),
+            none => none.insert(Stream::new(self.folder.read_totals())?),
         };
         if Instant::now() >= stream.next {
             stream.read(self)?;
         }
-        Ok(stream.kept.since(since, stream.recorder.picture()))
+        Ok(work(stream))
     }
 }
 
@@ -56,6 +72,8 @@ impl Stream {
     fn read(&mut self, running: &Running) -> Result<()> {
         let (state, pids) = settled(running);
         let (now, time_ns) = (Instant::now(), now_ns());
+        let passed = self.read.replace(now).map_or(PERIOD, |read| now.duration_since(read));
+        self.share = share(passed);
         let sources = Sources::new(running, &state, &pids);
         // By its place: each change makes another state.
         let same = self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, &state));
@@ -147,7 +165,7 @@ impl Stream {
     /// The nodes to visit: those whose turn it is, that ended or began, or that have or had interfaces of others.
     fn due(&mut self, sources: &Sources<'_>) -> BTreeSet<Slot> {
         let all: Vec<Slot> = sources.state.plan.slots().collect();
-        let mut due: BTreeSet<Slot> = turn(&all, &mut self.turns[0]).collect();
+        let mut due: BTreeSet<Slot> = turn(&all, &mut self.turns[0], self.share).collect();
         let other = |slot: &Slot| self.nodes[slot.get()].pid != sources.pids[slot.get()];
         due.extend(all.iter().copied().filter(other));
         for moved in &sources.state.moved {
@@ -221,7 +239,7 @@ impl Stream {
         let all: Vec<_> = plan.switch_slots().collect();
         let slicer = slicers::shown(&sources.running.folder, plan).ok();
         let due: Vec<_> = match same {
-            true => turn(&all, &mut self.turns[1]).collect(),
+            true => turn(&all, &mut self.turns[1], self.share).collect(),
             false => all,
         };
         for slot in due {
@@ -264,11 +282,18 @@ fn settled(running: &Running) -> (Arc<State>, Vec<Option<Pid>>) {
     }
 }
 
-/// The next ones in turn, at most [`A_TURN`].
-fn turn<T: Copy>(all: &[T], at: &mut usize) -> impl Iterator<Item = T> {
+/// How many have their turn after this time: as many as if the lab had been read each second. So what a reader that comes
+/// seldom sees is as fresh as what one sees that comes often, and both cost the same.
+fn share(passed: Duration) -> usize {
+    let seconds = usize::try_from(passed.as_secs()).unwrap_or(usize::MAX);
+    A_TURN.saturating_mul(seconds.max(1))
+}
+
+/// The next ones in turn, at most `share`.
+fn turn<T: Copy>(all: &[T], at: &mut usize, share: usize) -> impl Iterator<Item = T> {
     // The list may have become shorter.
     let first = if *at < all.len() { *at } else { 0 };
-    let last = all.len().min(first + A_TURN);
+    let last = all.len().min(first.saturating_add(share));
     *at = last;
     all[first..last].iter().copied()
 }
@@ -312,11 +337,19 @@ mod tests {
     fn everybody_has_a_turn() {
         let all: Vec<usize> = (0..75).collect();
         let mut at = 0;
-        let mut next = || turn(&all, &mut at).collect::<Vec<_>>();
+        let mut next = || turn(&all, &mut at, 32).collect::<Vec<_>>();
         assert_eq!([next(), next(), next()].concat(), all);
         assert_eq!(next(), all[..32]);
         let mut at = 7;
-        assert_eq!(turn(&[1, 2], &mut at).collect::<Vec<_>>(), [1, 2], "the others are gone");
-        assert_eq!(turn::<u8>(&[], &mut at).count(), 0);
+        assert_eq!(turn(&[1, 2], &mut at, 32).collect::<Vec<_>>(), [1, 2], "the others are gone");
+        assert_eq!(turn::<u8>(&[], &mut at, 32).count(), 0);
+        assert_eq!(turn(&all, &mut at, usize::MAX).collect::<Vec<_>>(), all);
+    }
+
+    #[test]
+    fn who_reads_seldom_reads_more() {
+        let seconds = |seconds: f64| share(Duration::from_secs_f64(seconds));
+        assert_eq!([seconds(0.2), seconds(1.04), seconds(15.0)], [A_TURN, A_TURN, 15 * A_TURN]);
+        assert_eq!(share(Duration::MAX), usize::MAX);
     }
 }

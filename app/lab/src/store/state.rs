@@ -57,6 +57,9 @@ const BEFORE_STATE: &str = "before.json";
 /// What commands and programs of the file changed in their nodes.
 const COMMANDS: &str = "commands.json";
 
+/// What its metrics count beyond what is read of its objects.
+const TOTALS: &str = "totals.json";
+
 /// The nodes that are being made.
 const HALF_MADE: &str = "making.json";
 
@@ -342,6 +345,15 @@ impl Folder {
 
     pub(crate) fn write_commands(&self, of: &BTreeMap<NodeId, BTreeSet<KeyChange>>) -> Result<()> {
         self.write_json(COMMANDS, of)
+    }
+
+    /// What metrics count beyond what is read; nothing where that cannot be read.
+    pub(crate) fn read_totals<T: for<'a> Deserialize<'a> + Default>(&self) -> T {
+        self.read_json(TOTALS).ok().flatten().unwrap_or_default()
+    }
+
+    pub(crate) fn write_totals(&self, of: &impl Serialize) -> Result<()> {
+        self.write_json(TOTALS, of)
     }
 
     /// Keeps the state as it is before a file is applied; one that an earlier attempt kept stays.

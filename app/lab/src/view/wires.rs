@@ -46,6 +46,10 @@ pub struct DirectionView {
     pub lost: BTreeMap<String, u64>,
     /// How late packets were sent on, in microseconds: the mean and the worst.
     pub late_us: [f64; 2],
+    /// How late they were all together, in nanoseconds.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = netloom_form::schema::Exact)]
+    pub late_sum_ns: u64,
 }
 
 /// Fates of single packets in one direction of a wire.

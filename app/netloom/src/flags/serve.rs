@@ -11,7 +11,7 @@ use clap::Args;
     after_help = "Without -l it serves measurements at the interfaces of the network namespace that it \
                         is started in: POST /pnpm/ prepares one, PUT /pnpm/N/state starts it, \
                         GET /pnpm/N/measures reads it. With -l LAB it serves all that the lab answers on its \
-                        socket, where measurements are under /pnpm/, too. Every request needs the header \
+                        socket, where measurements are under /pnpm/, too, and Prometheus reads GET /metrics. Every request needs the header \
                         `Authorization: Bearer TOKEN`. Traffic is not encrypted."
 )]
 pub(crate) struct Serve {

@@ -1,0 +1,197 @@
+//! Counters that never fall, made of counters that begin again where what counts is recreated.
+//!
+//! Prometheus takes a counter that falls for one that began again at zero. That is wrong for a sum of which one part began
+//! again, and for figures that are shares or differences of others: so neither is told as it was read. What a counter has
+//! beyond its reading is handed over to the next lab process ([`Earlier`]), and so is how CPU time was divided. What was counted
+//! between the last reading and a new beginning is lost.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::Metric;
+use super::text::{Labels, Sheet};
+use crate::view::NodeStatus;
+
+/// What a later process of the lab has to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// What series have beyond what is read of them, by name and labels.
+    beyond: BTreeMap<String, u64>,
+    /// The CPU time that was told, by the labels of nodes.
+    cpu: BTreeMap<String, Cpu>,
+}
+
+/// What it means that a counter is lower than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// It began again at zero: what it shows is all new.
+    Whole,
+    /// It is a sum or a difference, of which a part began again or changed its place: nothing of it is known to be new.
+    Part,
+}
+
+/// The counters of all objects, by their labels.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    objects: HashMap<Labels, Object>,
+    /// Those of the exposition that is being written.
+    here: HashMap<Labels, Object>,
+    /// What is not taken over yet.
+    earlier: Earlier,
+    /// What was handed over last.
+    handed: Earlier,
+}
+
+/// The counters of a node, an interface, a program or a link.
+#[derive(Debug, Default)]
+pub(super) struct Object {
+    counters: Vec<Counter>,
+    cpu: Cpu,
+}
+
+#[derive(Debug)]
+struct Counter {
+    metric: Metric,
+    labels: Labels,
+    rule: Rule,
+    /// What was read for the exposition that is being written.
+    now: Option<u64>,
+    last: u64,
+    /// What is told beyond `last`.
+    more: u64,
+    /// Nothing was told yet.
+    fresh: bool,
+    /// It is known to have begun again.
+    began_again: bool,
+}
+
+/// A node's CPU time as it was told last, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Cpu {
+    all: u64,
+    user: u64,
+    system: u64,
+    receive: u64,
+}
+
+impl Totals {
+    /// Counters of a lab whose earlier process left this.
+    pub(super) fn after(earlier: Earlier) -> Totals {
+        Totals { handed: earlier.clone(), earlier, ..Totals::default() }
+    }
+
+    /// The object with these labels, as it was told last.
+    pub(super) fn take(&mut self, labels: &Labels) -> Object {
+        let known = self.here.remove(labels).or_else(|| self.objects.remove(labels));
+        known.unwrap_or_else(|| Object {
+            counters: vec![],
+            cpu: self.earlier.cpu.remove(&labels.to_string()).unwrap_or_default(),
+        })
+    }
+
+    /// Tells all counters of an object, also of what was not read this time, and keeps them.
+    pub(super) fn put(&mut self, labels: &Labels, mut object: Object, sheet: &mut Sheet) {
+        for counter in &mut object.counters {
+            let labels = labels.and(&counter.labels);
+            if std::mem::take(&mut counter.fresh) {
+                let series = counter.metric.series(&labels);
+                counter.more = self.earlier.beyond.remove(&series).unwrap_or(0);
+            }
+            counter.settle();
+            sheet.total(counter.metric, &labels, counter.last.saturating_add(counter.more));
+        }
+        self.here.insert(labels.clone(), object);
+    }
+
+    /// Ends an exposition: what was not in it does not exist any more. Returns what is to be handed over, where that is new.
+    pub(super) fn end(&mut self) -> Option<Earlier> {
+        self.objects = std::mem::take(&mut self.here);
+        self.earlier = Earlier::default();
+        let now = Earlier { beyond: self.beyond(), cpu: self.cpu() };
+        (now != self.handed).then(|| {
+            self.handed = now.clone();
+            now
+        })
+    }
+
+    fn cpu(&self) -> BTreeMap<String, Cpu> {
+        let nodes = self.objects.iter().filter(|(_, object)| object.cpu != Cpu::default());
+        nodes.map(|(labels, object)| (labels.to_string(), object.cpu)).collect()
+    }
+
+    fn beyond(&self) -> BTreeMap<String, u64> {
+        let counters = self.objects.iter().flat_map(|(labels, object)| {
+            let some = object.counters.iter().filter(|counter| counter.more > 0);
+            some.map(|c| (c.metric.series(&labels.and(&c.labels)), c.more))
+        });
+        counters.collect()
+    }
+
+    /// How many objects are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+impl Counter {
+    /// Takes over what was read.
+    fn settle(&mut self) {
+        let Some(now) = self.now.take() else { return };
+        let kept = match self.rule {
+            _ if std::mem::take(&mut self.began_again) => self.last,
+            Rule::Whole if now < self.last => self.last,
+            Rule::Whole => 0,
+            Rule::Part => self.last.saturating_sub(now),
+        };
+        self.more = self.more.saturating_add(kept);
+        self.last = now;
+    }
+}
+
+impl Object {
+    /// A counter was read. What is read of the same one twice is added up.
+    pub(super) fn see(&mut self, metric: Metric, labels: Labels, raw: u64, rule: Rule) {
+        let known = self.counters.iter_mut().find(|c| c.metric == metric && c.labels == labels);
+        match known {
+            Some(counter) => counter.now = Some(counter.now.unwrap_or(0).saturating_add(raw)),
+            None => {
+                let (now, fresh) = (Some(raw), true);
+                let (last, more, began_again) = (0, 0, false);
+                let new = Counter { metric, labels, rule, now, last, more, fresh, began_again };
+                self.counters.push(new);
+            }
+        }
+    }
+
+    /// A node's CPU time was read.
+    pub(super) fn see_cpu(&mut self, node: &NodeStatus) {
+        let Some(all) = node.cpu_ns else { return };
+        if all < self.cpu.all {
+            self.cpu = Cpu::default();
+            // A part may be larger than before, although it began again.
+            let parts = self.counters.iter_mut().filter(|c| c.metric == Metric::NodeCpu);
+            parts.for_each(|counter| counter.began_again = true);
+        }
+        self.cpu.all = all;
+        let Some(user) = node.cpu_user_ns else { return self.see_mode("all", all) };
+        let mut cpu = self.cpu;
+        cpu.receive = node.cpu_receive_ns.unwrap_or(0).max(cpu.receive);
+        // The kernel tells the parts by samples, so each one can fall; their sum grows as it does.
+        let before = cpu.user + cpu.system;
+        let grown = all.saturating_sub(cpu.receive).saturating_sub(before);
+        cpu.user = user.clamp(cpu.user, cpu.user + grown);
+        cpu.system = before + grown - cpu.user;
+        self.cpu = cpu;
+        self.see_mode("user", cpu.user);
+        self.see_mode("system", cpu.system);
+        if node.cpu_receive_ns.is_some() {
+            self.see_mode("receive", cpu.receive);
+        }
+    }
+
+    fn see_mode(&mut self, mode: &str, ns: u64) {
+        self.see(Metric::NodeCpu, Labels::default().with("mode", mode), ns, Rule::Whole);
+    }
+}
