@@ -15,6 +15,7 @@ mod output;
 mod bench;
 mod command_line;
 mod completing;
+mod extcap;
 mod flags;
 mod foreign;
 mod input;
@@ -32,7 +33,11 @@ use std::io;
 struct Usage(String);
 
 fn main() {
-    let code = match verbs::run(command_line::read()) {
+    let done = match extcap::asked() {
+        Some(asked) => extcap::run(&asked),
+        None => verbs::run(command_line::read()),
+    };
+    let code = match done {
         Ok(code) => code,
         Err(error) => report(&error),
     };

@@ -128,6 +128,6 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
 
 /// Catches the signals that end a verb running until interrupted: SIGTERM, and SIGINT and SIGHUP unless the
 /// caller ignored them.
-fn ending() -> Result<OwnedFd> {
+pub(crate) fn ending() -> Result<OwnedFd> {
     disposition::catch_ending().context("catch signals")
 }

@@ -24,6 +24,7 @@ use filter::Filter;
 use mirrors::Mirrors;
 
 pub use about::about;
+pub use filter::check as check_filter;
 
 /// Interval between checks whether a capture has ended.
 const LOOK: Duration = Duration::from_millis(50);

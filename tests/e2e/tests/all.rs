@@ -34,6 +34,7 @@ mod examples_office;
 mod exec;
 mod expect;
 mod export_lab;
+mod extcap;
 mod few_files;
 mod files;
 mod folders;

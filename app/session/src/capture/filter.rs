@@ -8,6 +8,14 @@ use crate::{Error, Result};
 /// A snapshot length that fits any frame, for libpcap.
 pub(super) const WHOLE: u32 = 262_144;
 
+/// Checks an expression in which hosts may be nodes of a lab.
+///
+/// # Errors
+/// As captures refuse it.
+pub fn check(text: &str, plan: Option<&Plan>) -> Result<()> {
+    Filter::compile(text, plan).map(drop)
+}
+
 /// A filter.
 pub(super) struct Filter {
     /// In libpcap syntax; empty for all frames.
