@@ -179,6 +179,17 @@ pub struct Finder<'a> {
     wired: BTreeSet<(&'a str, usize)>,
 }
 
+/// A node's interface on a segment, and the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StationPath {
+    /// The node.
+    pub node: Slot,
+    /// Its interface.
+    pub interface: usize,
+    /// The links in between, each with the end from which it is crossed.
+    pub crossed: Vec<(LinkSlot, usize)>,
+}
+
 /// A link, and the end from which it is crossed.
 type Crossing = (LinkSlot, usize);
 
@@ -318,6 +329,51 @@ impl<'a> Finder<'a> {
             }
         }
         None
+    }
+
+    /// All nodes' interfaces on the segment of one, with the shortest path to each.
+    pub fn stations(&self, node: Slot, interface: usize) -> Vec<StationPath> {
+        let own = (node, interface);
+        let link = self.plan.nodes.get(node.get()).and_then(|n| n.interfaces.get(interface));
+        let Some(link) = link.map(|i| i.link).filter(|link| *link != LinkSlot::NOT_SHOWN) else {
+            return vec![];
+        };
+        let is_own = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { node, interface } => (*node, *interface) == own,
+            _ => false,
+        };
+        let Some(start) = self.plan.links[link].ends.iter().position(is_own) else { return vec![] };
+        let mut before: BTreeMap<Crossing, Option<Crossing>> =
+            BTreeMap::from([((link, start), None)]);
+        let (mut next, mut found) = (VecDeque::from([(link, start)]), vec![]);
+        while let Some((link, end)) = next.pop_front() {
+            match &self.plan.links[link].ends[1 - end] {
+                PlannedEnd::Node { node, interface } if (*node, *interface) != own => {
+                    let back = |at: &Crossing| before.get(at).copied().flatten();
+                    let mut crossed: Vec<Crossing> =
+                        std::iter::successors(Some((link, end)), back).collect();
+                    crossed.reverse();
+                    found.push(StationPath { node: *node, interface: *interface, crossed });
+                }
+                PlannedEnd::Port { switch, .. } => {
+                    for onward in self.ports(*switch).filter(|on| *on != (link, 1 - end)) {
+                        before.entry(onward).or_insert_with(|| {
+                            next.push_back(onward);
+                            Some((link, end))
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Where frames that cross a link from this end can be seen: when they leave the switch before it, and when they
+    /// enter the one after it.
+    pub fn ports_of(&self, crossing: (LinkSlot, usize)) -> [Option<Passage>; 2] {
+        let (link, end) = crossing;
+        [self.port((link, end), true), self.port((link, 1 - end), false)]
     }
 
     /// Links with an end at a switch, and which end that is.

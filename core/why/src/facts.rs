@@ -1,0 +1,307 @@
+//! What nodes, links and switches are like now, as plain values, and who answers questions about them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use ipnet::IpNet;
+
+use crate::Place;
+use crate::nft::Ruleset;
+
+/// Whether a node can be looked into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Life {
+    /// It lives.
+    #[default]
+    Up,
+    /// Its init has ended.
+    Dead,
+    /// A virtual machine: its kernel is not seen from outside.
+    Guest,
+}
+
+/// An interface of a node as its kernel has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Whether it is set up.
+    pub up: bool,
+    /// Whether it has a carrier.
+    pub carrier: bool,
+    /// Largest packet, in bytes.
+    pub mtu: u32,
+    /// Its hardware address.
+    pub mac: Option<[u8; 6]>,
+    /// Its addresses.
+    pub addresses: Vec<IpNet>,
+    /// Whether it forwards IPv4.
+    pub forwards: bool,
+    /// The reverse path filter of IPv4 that counts: the larger one of this interface's and `all`'s.
+    pub rp_filter: u32,
+}
+
+/// An interface as the plan wants it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlannedInterface {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpNet>,
+    /// The link it is an end of.
+    pub link: String,
+    /// Whether that link was taken down, by which one of its ends is set down.
+    pub unplugged: bool,
+    /// Its MTU.
+    pub mtu: u32,
+}
+
+/// A route as the plan wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRoute {
+    /// The destination.
+    pub to: IpNet,
+    /// Next hops and their interfaces: those of equal cost. No gateway on the link itself.
+    pub hops: Vec<(Option<IpAddr>, String)>,
+}
+
+/// A neighbour that somebody fixed for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The interface's index.
+    pub interface: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+}
+
+/// A socket that may take packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// 6 or 17.
+    pub protocol: u8,
+    /// Where it listens.
+    pub local: SocketAddr,
+    /// Connections that wait to be accepted, and how many may, where the kernel tells.
+    pub queue: Option<(u32, u32)>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Whether the rest is known.
+    pub life: Life,
+    /// All interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Those of the plan.
+    pub planned: Vec<PlannedInterface>,
+    /// Those of the plan.
+    pub planned_routes: Vec<PlannedRoute>,
+    /// Whether it forwards IPv6 (`net.ipv6.conf.all.forwarding`).
+    pub forwards6: bool,
+    /// Fixed neighbours.
+    pub neighbours: Vec<Neighbour>,
+    /// Sockets of TCP that listen and sockets of UDP without a peer.
+    pub listeners: Vec<Listener>,
+    /// All rules of nftables; `None` if they could not be read.
+    pub rules: Option<Ruleset>,
+    /// Tables of the old iptables that have rules, which are not read.
+    pub old_tables: Vec<String>,
+    /// Time to live of its packets.
+    pub ttl: Option<u32>,
+    /// Whether it leaves echo requests unanswered (`icmp_echo_ignore_all`).
+    pub ignores_echo: bool,
+}
+
+impl Node {
+    /// An interface by its name.
+    pub fn interface(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.iter().find(|i| i.name == name)
+    }
+
+    /// A planned interface by its name.
+    pub fn planned_interface(&self, name: &str) -> Option<&PlannedInterface> {
+        self.planned.iter().find(|i| i.name == name)
+    }
+
+    /// Whether it has an address now.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.interfaces.iter().flat_map(|i| &i.addresses).any(|net| net.addr() == address)
+    }
+
+    /// The planned interface that is to have an address.
+    pub fn planned_for(&self, address: IpAddr) -> Option<&PlannedInterface> {
+        self.planned.iter().find(|i| i.addresses.iter().any(|net| net.addr() == address))
+    }
+}
+
+/// A question to a node's kernel: by which way packets go.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// The destination.
+    pub to: IpAddr,
+    /// Source and incoming interface of packets that are not the node's own.
+    pub came: Option<(IpAddr, &'a str)>,
+}
+
+/// A kernel's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Routed {
+    /// They are for the node itself.
+    Here,
+    /// They leave.
+    Leaves {
+        /// By this interface.
+        interface: String,
+        /// To this gateway.
+        via: Option<IpAddr>,
+        /// With this source, where the node chooses.
+        source: Option<IpAddr>,
+    },
+    /// They are not sent, with this error.
+    Refused(Refusal),
+}
+
+/// Why a look-up fails, by the kernel's error (`fib_props` of `net/ipv4/fib_semantics.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// ENETUNREACH: no route.
+    NoRoute,
+    /// EINVAL: a blackhole route; of packets that come in also the reverse path filter.
+    Invalid,
+    /// EHOSTUNREACH: an unreachable route; of packets that come in also no forwarding.
+    Unreachable,
+    /// EACCES: a prohibit route.
+    Prohibited,
+    /// EXDEV: the reverse path filter of older kernels.
+    ReversePath,
+}
+
+/// A route that discards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discarding {
+    /// `blackhole`, `unreachable` or `prohibit`.
+    pub kind: &'static str,
+    /// Its destination.
+    pub to: IpNet,
+    /// Its table.
+    pub table: u32,
+    /// Who installed it, `RTPROT_*`.
+    pub origin: u8,
+}
+
+/// A node's interface that can be reached on a segment, and the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Station {
+    /// The node.
+    pub node: String,
+    /// The interface.
+    pub interface: String,
+    /// The links in between, in order.
+    pub crossed: Vec<Crossing>,
+}
+
+/// A link that is crossed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// The link.
+    pub link: String,
+    /// The end from which it is crossed.
+    pub from: usize,
+    /// Where frames can be seen after it, on their way into a switch.
+    pub into: Option<Place>,
+    /// The switch after it; none at the station.
+    pub switch: Option<Switch>,
+    /// Where frames can be seen when they leave that switch.
+    pub out_of: Option<Place>,
+}
+
+/// A switch that is passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Its name.
+    pub name: String,
+    /// Its kind: `kernel`, `shm`, `openflow`.
+    pub kind: String,
+}
+
+/// What a port of a shared-memory switch allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortRules {
+    /// The port's name.
+    pub port: String,
+    /// The VLAN of untagged frames; `None` where they are dropped.
+    pub untagged: Option<u16>,
+    /// The only source addresses that frames may have; any if empty.
+    pub macs: Vec<[u8; 6]>,
+}
+
+/// A link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Whether it was taken down, as if its cable were pulled.
+    pub down: bool,
+    /// Its ends.
+    pub ends: [String; 2],
+    /// `running`, or why its wire does not; `None` without a wire.
+    pub wire: Option<String>,
+    /// Impairments from each end, by key and value.
+    pub impairments: [BTreeMap<String, String>; 2],
+    /// Packets lost by impairments from each end, by cause.
+    pub lost: [BTreeMap<String, u64>; 2],
+}
+
+/// Answers questions about a lab as it is now.
+pub trait Facts {
+    /// Why a question cannot be answered at all.
+    type Error;
+
+    /// The lab's name, for commands.
+    fn lab(&self) -> &str;
+
+    /// A node.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn node(&mut self, node: &str) -> Result<Rc<Node>, Self::Error>;
+
+    /// A look-up of a node's kernel; by the plan for a guest.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn route(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Routed, Self::Error>;
+
+    /// The routes of a node that discard packets to a destination.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn discarding(&mut self, node: &str, to: IpAddr) -> Result<Vec<Discarding>, Self::Error>;
+
+    /// The stations on the segment of a node's interface.
+    ///
+    /// # Errors
+    /// They cannot be told.
+    fn stations(&mut self, node: &str, interface: &str) -> Result<Vec<Station>, Self::Error>;
+
+    /// A link.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn link(&mut self, link: &str) -> Result<Rc<Link>, Self::Error>;
+
+    /// The rules of two ports of a shared-memory switch, by the links at them; `None` if it does not tell.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn ports(
+        &mut self,
+        switch: &str,
+        links: [&str; 2],
+    ) -> Result<Option<[PortRules; 2]>, Self::Error>;
+}

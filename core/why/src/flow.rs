@@ -1,0 +1,142 @@
+//! A flow: who sends what to whom.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::nft::evaluate::Packet;
+
+/// What a flow's packets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = WhyProtocol))]
+pub enum Protocol {
+    /// Echo requests.
+    #[default]
+    Icmp,
+    /// A TCP connection.
+    Tcp,
+    /// UDP datagrams.
+    Udp,
+}
+
+impl Protocol {
+    /// Its name, in small letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Icmp => "icmp",
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        }
+    }
+
+    /// Its number in an IP header.
+    pub fn number(self, ipv4: bool) -> u8 {
+        match (self, ipv4) {
+            (Protocol::Icmp, true) => 1,
+            (Protocol::Icmp, false) => 58,
+            (Protocol::Tcp, _) => 6,
+            (Protocol::Udp, _) => 17,
+        }
+    }
+}
+
+/// A flow in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The node that sends.
+    pub from: String,
+    /// The node that is to receive.
+    pub to: String,
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's address.
+    pub destination: IpAddr,
+    /// What is sent.
+    pub protocol: Protocol,
+    /// Ports of sender and receiver; 0 for echo requests.
+    pub ports: [u16; 2],
+    /// Whether it is the answer to another.
+    pub answers: bool,
+}
+
+impl Flow {
+    /// The flow of the answers.
+    #[must_use]
+    pub fn back(&self) -> Flow {
+        Flow {
+            from: self.to.clone(),
+            to: self.from.clone(),
+            source: self.destination,
+            destination: self.source,
+            protocol: self.protocol,
+            ports: [self.ports[1], self.ports[0]],
+            answers: !self.answers,
+        }
+    }
+
+    /// Its first packet, as rules compare it.
+    pub fn packet(&self) -> Packet {
+        let ipv4 = self.destination.is_ipv4();
+        let protocol = self.protocol.number(ipv4);
+        Packet {
+            ipv4,
+            protocol,
+            input: None,
+            output: None,
+            network: self.network(protocol),
+            transport: self.transport(ipv4),
+            answers: Some(self.answers),
+        }
+    }
+
+    /// RFC 791 section 3.1, RFC 8200 section 3.
+    fn network(&self, protocol: u8) -> Vec<Option<u8>> {
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let mut header = vec![None; 20];
+                put(&mut header, 0, &[0x45]);
+                put(&mut header, 9, &[protocol]);
+                put(&mut header, 12, &source.octets());
+                put(&mut header, 16, &destination.octets());
+                header
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let mut header = vec![None; 40];
+                put(&mut header, 6, &[protocol]);
+                put(&mut header, 8, &source.octets());
+                put(&mut header, 24, &destination.octets());
+                header
+            }
+            _ => vec![],
+        }
+    }
+
+    /// RFC 9293 section 3.1, RFC 768, RFC 792 and RFC 4443 section 4.
+    fn transport(&self, ipv4: bool) -> Vec<Option<u8>> {
+        let mut header = vec![None; 20];
+        if self.protocol == Protocol::Icmp {
+            let kind = match (ipv4, self.answers) {
+                (true, false) => 8,
+                (true, true) => 0,
+                (false, false) => 128,
+                (false, true) => 129,
+            };
+            put(&mut header, 0, &[kind, 0]);
+            return header;
+        }
+        put(&mut header, 0, &self.ports[0].to_be_bytes());
+        put(&mut header, 2, &self.ports[1].to_be_bytes());
+        if self.protocol == Protocol::Tcp {
+            // SYN, or SYN and ACK.
+            put(&mut header, 13, &[if self.answers { 0x12 } else { 0x02 }]);
+        }
+        header
+    }
+}
+
+fn put(header: &mut [Option<u8>], at: usize, bytes: &[u8]) {
+    for (place, byte) in header.iter_mut().skip(at).zip(bytes) {
+        *place = Some(*byte);
+    }
+}

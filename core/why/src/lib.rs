@@ -1,0 +1,27 @@
+//! Why packets of one node do not arrive at another.
+//!
+//! Nothing is asked of the machine here. [`facts::Facts`] answers what nodes and links are like now; [`walk()`] leads a flow from
+//! hop to hop over these facts and notes everything that stops it there; sightings say where a probe was seen; [`judge`] puts
+//! both together into a [`Report`]. A stop counts as the cause only if the probe was lost where that stop stands: one that the
+//! probe got past is dropped, and a loss that no fact explains is reported as not known, with what is missing.
+//! Each rule names its source where it stands.
+#![forbid(unsafe_code)]
+
+pub mod cause;
+pub mod facts;
+pub mod flow;
+mod hooks;
+mod judge;
+pub mod nft;
+mod report;
+mod routes;
+mod segment;
+mod text;
+mod walk;
+
+pub use cause::{Basis, Cause, CauseName, Direction};
+pub use flow::{Flow, Protocol};
+pub use judge::{Observed, Outcome, Seen, judge};
+pub use report::{Hop, Report, Sighting, Verdict, Way};
+pub use text::text;
+pub use walk::{Doubt, Place, Segment, Share, Stop, Walk, walk};

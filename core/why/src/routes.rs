@@ -1,0 +1,440 @@
+//! Where a node sends packets, and why it does not.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::cause::{Cause, CauseName};
+use crate::facts::{Discarding, Facts, Life, Lookup, Node, PlannedInterface, Refusal, Routed};
+use crate::walk::{Decision, Deviation, Walker};
+
+/// A next hop of the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedHop {
+    /// The route's destination; `None` for the interface's own segment.
+    to: Option<IpNet>,
+    hops: Vec<(Option<IpAddr>, String)>,
+}
+
+impl PlannedHop {
+    fn first(&self) -> Option<&(Option<IpAddr>, String)> {
+        self.hops.first()
+    }
+}
+
+/// The plan's next hop for an address: of equally long prefixes the segment counts.
+pub(crate) fn planned(node: &Node, to: IpAddr) -> Option<PlannedHop> {
+    let segment = |i: &PlannedInterface| {
+        let net =
+            i.addresses.iter().filter(|net| net.contains(&to)).max_by_key(|n| n.prefix_len())?;
+        Some((net.prefix_len(), PlannedHop { to: None, hops: vec![(None, i.name.clone())] }))
+    };
+    let route = |r: &crate::facts::PlannedRoute| {
+        let hop = PlannedHop { to: Some(r.to), hops: r.hops.clone() };
+        r.to.contains(&to).then_some((r.to.prefix_len(), hop))
+    };
+    let all = node.planned_routes.iter().filter_map(route);
+    let all = all.chain(node.planned.iter().filter_map(segment));
+    all.max_by_key(|(length, _)| *length).map(|(_, hop)| hop)
+}
+
+impl<F: Facts> Walker<'_, F> {
+    pub(crate) fn decide(&mut self, node: &Node, came: Option<&str>) -> Result<Decision, F::Error> {
+        let is_receiver = node.name == self.flow.to;
+        match self.lookup(&node.name, came)? {
+            Routed::Here if is_receiver => Ok(Decision::Arrived),
+            Routed::Here => {
+                self.taken(node);
+                Ok(Decision::Nowhere)
+            }
+            _ if is_receiver && !node.has(self.flow.destination) => {
+                self.lost_address(node);
+                Ok(Decision::Nowhere)
+            }
+            Routed::Leaves { interface, via, .. } => {
+                self.note_deviation(node, &interface, via);
+                self.forwards6(node, came);
+                Ok(Decision::Onward { interface, via })
+            }
+            Routed::Refused(refusal) => {
+                self.refused(node, came, refusal)?;
+                if is_receiver {
+                    return Ok(Decision::Arrived);
+                }
+                // By the plan, so that what stands behind this stop is found, too.
+                let next = planned(node, self.flow.destination);
+                let first = next.as_ref().and_then(PlannedHop::first).cloned();
+                let there = first.filter(|(_, name)| node.interface(name).is_some_and(|i| i.up));
+                Ok(there.map_or(Decision::Nowhere, |(via, interface)| Decision::Onward {
+                    interface,
+                    via,
+                }))
+            }
+        }
+    }
+
+    /// Another node has the receiver's address.
+    fn taken(&mut self, node: &Node) {
+        let (to, name) = (self.flow.destination, &node.name);
+        let text = format!("node {name} has {to}, which is to be the address of {}", self.flow.to);
+        let interface = node.interfaces.iter().find(|i| i.addresses.iter().any(|n| n.addr() == to));
+        let mut cause = Cause::new(CauseName::WrongAddress, format!("node {name}"), text);
+        if let Some(interface) = interface {
+            let net = interface.addresses.iter().find(|n| n.addr() == to).copied();
+            let net = net.map_or_else(String::new, |net| net.to_string());
+            cause = cause
+                .evidence(format!("{name}:{} has {net}", interface.name))
+                .mend(self.exec(name, &format!("ip addr del {net} dev {}", interface.name)));
+        }
+        self.stop(cause);
+    }
+
+    /// The receiver lacks the address.
+    fn lost_address(&mut self, node: &Node) {
+        let to = self.flow.destination;
+        match node.planned_for(to) {
+            Some(planned) => {
+                let cause = self.lacks_address(node, planned, to);
+                self.stop(cause);
+            }
+            None => {
+                let text = format!("node {} has not the address {to}", node.name);
+                self.stop(Cause::new(
+                    CauseName::AddressMissing,
+                    format!("node {}", node.name),
+                    text,
+                ));
+            }
+        }
+    }
+
+    /// A planned address that is not there: or its interface is not, or is down.
+    pub(crate) fn lacks_address(
+        &self,
+        node: &Node,
+        planned: &PlannedInterface,
+        address: IpAddr,
+    ) -> Cause {
+        let (name, interface) = (&node.name, &planned.name);
+        let place = format!("node {name}");
+        let net = planned.addresses.iter().find(|net| net.addr() == address);
+        match node.interface(interface) {
+            None => Cause::new(
+                CauseName::InterfaceMissing,
+                place,
+                format!("interface {interface} is not in node {name}"),
+            )
+            .evidence(format!(
+                "the plan has {name}:{interface} as an end of link {}",
+                planned.link
+            )),
+            Some(found) if !found.up => self.down(node, interface),
+            Some(found) => {
+                let has: Vec<String> = found.addresses.iter().map(IpNet::to_string).collect();
+                let other = found
+                    .addresses
+                    .iter()
+                    .any(|n| n.addr().is_ipv4() == address.is_ipv4() && !local(n));
+                let (cause, text) = match other {
+                    true => (
+                        CauseName::WrongAddress,
+                        format!("{name}:{interface} has another address than the plan's {address}"),
+                    ),
+                    false => (
+                        CauseName::AddressMissing,
+                        format!("{name}:{interface} lacks its address {address}"),
+                    ),
+                };
+                let cause = Cause::new(cause, place, text);
+                let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
+                let cause = cause.evidence(format!("addresses of {name}:{interface} are {has}"));
+                match net {
+                    Some(net) => {
+                        cause.mend(self.exec(name, &format!("ip addr add {net} dev {interface}")))
+                    }
+                    None => cause,
+                }
+            }
+        }
+    }
+
+    pub(crate) fn down(&self, node: &Node, interface: &str) -> Cause {
+        let name = &node.name;
+        let planned = node.planned_interface(interface);
+        if let Some(planned) = planned.filter(|planned| planned.unplugged) {
+            return self.unplugged(&planned.link);
+        }
+        Cause::new(
+            CauseName::InterfaceDown,
+            format!("node {name}"),
+            format!("interface {name}:{interface} is set down"),
+        )
+        .evidence(format!("{name}:{interface} lacks the flag UP"))
+        .mend(self.exec(name, &format!("ip link set {interface} up")))
+    }
+
+    /// Notes a route that differs from the plan's. It is a cause only if packets do not go on from there.
+    fn note_deviation(&mut self, node: &Node, interface: &str, via: Option<IpAddr>) {
+        let to = self.flow.destination;
+        let Some(plan) = planned(node, to) else { return };
+        let same = plan.hops.iter().any(|(planned, name)| *planned == via && name == interface);
+        if same && plan.hops.len() > 1 && self.walk.branch.is_none() {
+            let (here, name, count) = (self.walk.places.len(), &node.name, plan.hops.len());
+            self.walk.branch = Some(here);
+            self.doubt(here, here, format!(
+                "node {name} has {count} next hops of equal cost to {to}, and the probe may take another one than {interface}"
+            ));
+        }
+        let Some((first, by)) = plan.first().filter(|_| !same) else { return };
+        let hop = |via: Option<IpAddr>, by: &str| match via {
+            Some(via) => format!("{via} by {by}"),
+            None => format!("the segment of {by} itself"),
+        };
+        let name = &node.name;
+        let text = format!(
+            "node {name} sends packets for {to} to {}; its plan says {}",
+            hop(via, interface),
+            hop(*first, by)
+        );
+        let mend = match (plan.to, first) {
+            (Some(prefix), Some(via)) => format!("ip route replace {prefix} via {via} dev {by}"),
+            (Some(prefix), None) => format!("ip route replace {prefix} dev {by}"),
+            (None, _) => format!("ip route replace {to} dev {by}"),
+        };
+        let mend = self.exec(name, &mend);
+        self.deviation.get_or_insert(Deviation { node: name.clone(), text, mend });
+    }
+
+    /// `ip6_forward` of `net/ipv6/ip6_output.c` asks the setting of the whole namespace; a look-up does not.
+    fn forwards6(&mut self, node: &Node, came: Option<&str>) {
+        let six = self.flow.destination.is_ipv6();
+        if six && came.is_some() && node.life == Life::Up && !node.forwards6 {
+            let cause = self.not_forwarding(node, "net.ipv6.conf.all.forwarding");
+            self.stop(cause);
+        }
+    }
+
+    fn not_forwarding(&self, node: &Node, setting: &str) -> Cause {
+        let name = &node.name;
+        Cause::new(
+            CauseName::ForwardingOff,
+            format!("node {name}"),
+            format!("node {name} does not forward packets"),
+        )
+        .evidence(format!("{setting} of node {name} is 0"))
+        .mend(self.exec(name, &format!("sysctl -w {setting}=1")))
+    }
+
+    fn refused(
+        &mut self,
+        node: &Node,
+        came: Option<&str>,
+        refusal: Refusal,
+    ) -> Result<(), F::Error> {
+        let Some(interface) = came else { return self.own_refusal(node, refusal) };
+        let own = Lookup { to: self.flow.destination, came: None };
+        match self.facts.route(&node.name, &own)? {
+            Routed::Refused(own) => {
+                self.own_refusal(node, own)?;
+                // What is for the node itself need not be forwarded.
+                if node.name != self.flow.to {
+                    self.off(node, interface);
+                }
+                Ok(())
+            }
+            found => self.refused_input(node, interface, found == Routed::Here),
+        }
+    }
+
+    /// Forwarding of IPv4 by the interface at which packets come in (`ip_route_input_slow`).
+    fn off(&mut self, node: &Node, came: &str) -> bool {
+        let of_four = self.flow.destination.is_ipv4();
+        let off = node.interface(came).is_some_and(|i| of_four && !i.forwards);
+        if off {
+            let cause = self.not_forwarding(node, "net.ipv4.ip_forward");
+            self.stop(cause);
+        }
+        off
+    }
+
+    /// The node has a way, and refuses what comes by this interface.
+    fn refused_input(&mut self, node: &Node, came: &str, here: bool) -> Result<(), F::Error> {
+        let name = node.name.clone();
+        let source = self.flow.source;
+        if !here && self.off(node, came) {
+            return Ok(());
+        }
+        if node.has(source) {
+            let text = format!("node {name} has {source} itself, the source of these packets");
+            let cause = Cause::new(CauseName::MartianSource, format!("node {name}"), text);
+            self.stop(cause.evidence("the kernel drops what comes in from an address of its own"));
+            return Ok(());
+        }
+        let back = self.facts.route(&name, &Lookup { to: source, came: None })?;
+        let filter = node.interface(came).map_or(0, |i| i.rp_filter);
+        // RFC 3704 section 2; ip-sysctl.rst: 1 wants the way back by this interface, 2 any.
+        let by = match &back {
+            Routed::Leaves { interface, .. } => Some(interface.clone()),
+            _ => None,
+        };
+        let refused = match filter {
+            1 => by.as_deref() != Some(came),
+            2 => by.is_none(),
+            _ => false,
+        };
+        if !refused {
+            let at = self.walk.places.len();
+            self.doubt(at, at, format!(
+                "node {name} has a way to {}, and its kernel refuses packets of {source} that come by {came} without a reason",
+                self.flow.destination
+            ));
+            return Ok(());
+        }
+        let way = by.map_or_else(
+            || format!("node {name} has no route to {source}"),
+            |by| format!("node {name} sends to {source} by {by}"),
+        );
+        let cause = Cause::new(
+            CauseName::ReversePathFilter,
+            format!("node {name}"),
+            format!(
+                "the reverse path filter of node {name} refuses packets of {source} that come by {came}"
+            ),
+        );
+        let cause = cause.evidence(format!("rp_filter of {name}:{came} is {filter}; {way}")).mend(
+            self.exec(
+                &name,
+                &format!(
+                    "sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.{}.rp_filter=0",
+                    came.replace('.', "/")
+                ),
+            ),
+        );
+        self.stop(cause);
+        Ok(())
+    }
+
+    /// The node has no way by itself.
+    fn own_refusal(&mut self, node: &Node, refusal: Refusal) -> Result<(), F::Error> {
+        let to = self.flow.destination;
+        let (cause, kind) = match refusal {
+            Refusal::NoRoute | Refusal::ReversePath => {
+                let cause = self.without_route(node)?;
+                self.stop(cause);
+                return Ok(());
+            }
+            Refusal::Invalid => (CauseName::BlackholeRoute, "blackhole"),
+            Refusal::Unreachable => (CauseName::UnreachableRoute, "unreachable"),
+            Refusal::Prohibited => (CauseName::ProhibitRoute, "prohibit"),
+        };
+        let all = self.facts.discarding(&node.name, to)?;
+        let fitting = all.iter().filter(|r| r.kind == kind && r.to.contains(&to));
+        let best = fitting.max_by_key(|r| r.to.prefix_len());
+        let name = &node.name;
+        let text = format!("a {kind} route of node {name} discards packets for {to}");
+        let mut found = Cause::new(cause, format!("node {name}"), text);
+        if let Some(Discarding { to, table, origin, .. }) = best {
+            let shown = table_name(*table);
+            found = found
+                .evidence(format!(
+                    "{kind} {to} in table {shown} of node {name}, from {}",
+                    origin_name(*origin)
+                ))
+                .mend(self.exec(name, &format!("ip route del {kind} {to} table {shown}")));
+        }
+        self.stop(found);
+        Ok(())
+    }
+
+    /// No route: or what the plan's route needs is not there.
+    fn without_route(&mut self, node: &Node) -> Result<Cause, F::Error> {
+        let (to, name) = (self.flow.destination, &node.name);
+        let plan = planned(node, to);
+        let first = plan.as_ref().and_then(PlannedHop::first);
+        let needed = first.and_then(|(via, by)| {
+            let interface = node.planned_interface(by)?;
+            let hop = via.unwrap_or(to);
+            let own = interface.addresses.iter().find(|net| net.contains(&hop))?;
+            Some((interface, own.addr()))
+        });
+        if let Some((interface, own)) = needed {
+            let found = node.interface(&interface.name);
+            if found.is_none()
+                && let Some(dead) = self.dead_peer(name, &interface.name)?
+            {
+                return Ok(dead);
+            }
+            if found.is_none_or(|i| !i.up || i.addresses.iter().all(|net| net.addr() != own)) {
+                let mut cause = self
+                    .lacks_address(node, interface, own)
+                    .evidence(format!("so node {name} has no route to {to}"));
+                self.also_route(&mut cause, name, plan.as_ref());
+                return Ok(cause);
+            }
+        }
+        let cause = Cause::new(
+            CauseName::NoRoute,
+            format!("node {name}"),
+            format!("node {name} has no route to {to}"),
+        );
+        Ok(match (plan.as_ref().and_then(|plan| plan.to), first) {
+            (Some(prefix), Some((via, by))) => {
+                let via = via.map_or_else(String::new, |via| format!(" via {via}"));
+                cause
+                    .evidence(format!("the plan's route {prefix}{via} dev {by} is not there"))
+                    .mend(self.exec(name, &format!("ip route add {prefix}{via} dev {by}")))
+            }
+            _ => cause.evidence(format!("neither the kernel nor the plan of node {name} has one")),
+        })
+    }
+
+    /// The node at the other end of a link, if it has ended: the interface went with its network.
+    fn dead_peer(&mut self, node: &str, interface: &str) -> Result<Option<Cause>, F::Error> {
+        let stations = self.facts.stations(node, interface)?;
+        let Some(peer) = stations.into_iter().find(|station| station.crossed.len() == 1) else {
+            return Ok(None);
+        };
+        let dead = self.facts.node(&peer.node)?.life == Life::Dead;
+        Ok(dead.then(|| self.ended(&peer.node)))
+    }
+
+    /// With an address, routes over it went away, and do not come back with it.
+    fn also_route(&self, cause: &mut Cause, name: &str, plan: Option<&PlannedHop>) {
+        let Some(PlannedHop { to: Some(prefix), hops }) = plan else { return };
+        let Some((via, by)) = hops.first() else { return };
+        // A link brings back the routes over it with its carrier.
+        let Some(mend) = cause.mend.take_if(|_| cause.name != CauseName::CableOut) else { return };
+        let via = via.map_or_else(String::new, |via| format!(" via {via}"));
+        let route = self.exec(name, &format!("ip route add {prefix}{via} dev {by}"));
+        cause.mend = Some(format!("{mend} && {route}"));
+    }
+}
+
+fn local(net: &IpNet) -> bool {
+    matches!(net.addr(), IpAddr::V6(six) if six.is_unicast_link_local()) || net.addr().is_loopback()
+}
+
+fn table_name(table: u32) -> String {
+    match table {
+        254 => "main".into(),
+        255 => "local".into(),
+        253 => "default".into(),
+        other => other.to_string(),
+    }
+}
+
+/// `RTPROT_*` of `linux/rtnetlink.h`.
+fn origin_name(origin: u8) -> String {
+    match origin {
+        2 => "the kernel".into(),
+        3 => "a command (RTPROT_BOOT)".into(),
+        4 => "a static configuration".into(),
+        11 => "zebra".into(),
+        16 => "a DHCP client".into(),
+        186 => "BGP".into(),
+        187 => "IS-IS".into(),
+        188 => "OSPF".into(),
+        189 => "RIP".into(),
+        other => format!("origin {other}"),
+    }
+}

@@ -1,0 +1,463 @@
+//! From a node's interface to the next hop: links, their impairments, switches, and who has the address.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use crate::cause::{Cause, CauseName};
+use crate::facts::{Crossing, Facts, Interface, Life, Link, Node, Station};
+use crate::routes::planned;
+use crate::walk::{Place, Segment, Share, Stop, Walker};
+
+/// Who is to take the packets.
+enum Owner {
+    /// A station that has the address.
+    Found(Station),
+    /// The plan's, which lacks it.
+    Planned(Station),
+    /// Nobody.
+    None,
+}
+
+impl<F: Facts> Walker<'_, F> {
+    /// Leads packets to the next hop; tells its node and interface.
+    pub(crate) fn cross(
+        &mut self,
+        node: &Rc<Node>,
+        interface: &str,
+        via: Option<IpAddr>,
+    ) -> Result<Option<(String, String)>, F::Error> {
+        let before = self.walk.places.len();
+        let name = &node.name;
+        let found = node.interface(interface).cloned();
+        let mtu = found.as_ref().map(|i| i.mtu);
+        self.narrow(node, interface, mtu);
+        if found.as_ref().is_some_and(|i| !i.up) {
+            let cause = self.down(node, interface);
+            self.stop(cause);
+        }
+        self.place(Some(name), interface, true, format!("{name}:{interface}"));
+        let target = via.unwrap_or(self.flow.destination);
+        let stations = self.facts.stations(name, interface)?;
+        if stations.is_empty() && node.planned_interface(interface).is_none() {
+            self.doubt(before + 1, usize::MAX, format!(
+                "packets leave node {name} by {interface}, which is of no link of the lab, and are not followed"
+            ));
+            return Ok(None);
+        }
+        let station = match self.owner(&stations, target)? {
+            Owner::Found(station) => station,
+            Owner::Planned(station) => {
+                self.lacks(&station, target, before)?;
+                station
+            }
+            Owner::None => {
+                let cause = self.nobody(node, interface, via);
+                self.walk.segments.push(Segment { target, from: before, to: before + 1 });
+                self.add(Stop { from: before, to: before + 1, share: Share::All, cause });
+                return Ok(None);
+            }
+        };
+        let next = self.facts.node(&station.node)?;
+        for (at, crossing) in station.crossed.iter().enumerate() {
+            self.crossing(&station.crossed, at, crossing, before)?;
+        }
+        self.arriving(node, found.as_ref(), &next, &station, before);
+        let name = format!("{}:{}", station.node, station.interface);
+        self.place(Some(&station.node), &station.interface, false, name);
+        let to = self.walk.places.len();
+        self.walk.segments.push(Segment { target, from: before, to });
+        self.fixed_neighbour(node, found.as_ref(), &next, &station, (target, before));
+        Ok(Some((station.node, station.interface)))
+    }
+
+    fn place(&mut self, node: Option<&str>, interface: &str, out: bool, name: String) {
+        let node = node.map(str::to_owned);
+        self.walk.places.push(Place { node, interface: interface.to_owned(), out, name });
+    }
+
+    /// The plan's owner of an address first: a segment may have a thousand stations.
+    fn owner(&mut self, stations: &[Station], target: IpAddr) -> Result<Owner, F::Error> {
+        let mut planned = None;
+        for station in stations {
+            let node = self.facts.node(&station.node)?;
+            let own = node.planned_interface(&station.interface);
+            let is_planned = own.is_some_and(|i| i.addresses.iter().any(|n| n.addr() == target));
+            // An address of another interface is answered for, too (ip-sysctl.rst, `arp_ignore` 0).
+            if node.has(target) || (is_planned && node.life == Life::Guest) {
+                return Ok(Owner::Found(station.clone()));
+            }
+            if is_planned {
+                planned.get_or_insert_with(|| station.clone());
+            }
+        }
+        Ok(planned.map_or(Owner::None, Owner::Planned))
+    }
+
+    /// The plan's owner of an address lacks it.
+    fn lacks(&mut self, station: &Station, target: IpAddr, before: usize) -> Result<(), F::Error> {
+        let owner = self.facts.node(&station.node)?;
+        // A dead node is told where the walk meets it, an interface where packets come to it.
+        if owner.life != Life::Up {
+            return Ok(());
+        }
+        let Some(planned) = owner.planned_interface(&station.interface) else { return Ok(()) };
+        if owner.interface(&station.interface).is_none_or(|i| !i.up) {
+            return Ok(());
+        }
+        let cause = self.lacks_address(&owner, planned, target);
+        // Questions for the address may come as far as the interface that lacks it.
+        let ports = station.crossed.iter().flat_map(|c| [&c.into, &c.out_of]).flatten().count();
+        let to = before + ports + 2;
+        self.add(Stop { from: before, to, share: Share::All, cause });
+        Ok(())
+    }
+
+    /// Nobody on the segment has the address, and by the plan nobody is to.
+    fn nobody(&self, node: &Node, interface: &str, via: Option<IpAddr>) -> Cause {
+        let (name, to) = (&node.name, self.flow.destination);
+        let place = format!("node {name}");
+        let target = via.unwrap_or(to);
+        let unknown = format!("nobody on the segment of {name}:{interface} has {target}");
+        if let Some(via) = via {
+            let cause = Cause::new(
+                CauseName::NeighbourUnknown,
+                place,
+                format!("node {name} hands packets to {via}, which nobody has"),
+            );
+            return cause.evidence(unknown);
+        }
+        // The prefix of an address says who is on the segment.
+        let own =
+            node.planned_interface(interface).map(|i| i.addresses.clone()).unwrap_or_default();
+        let has = node.interface(interface).map(|i| i.addresses.clone()).unwrap_or_default();
+        let covering = has.iter().find(|net| net.contains(&to) && !own.contains(net));
+        if let Some(wrong) = covering {
+            let right = own.iter().find(|net| net.addr().is_ipv4() == to.is_ipv4());
+            let text =
+                format!("{name}:{interface} has {wrong}, by which {to} is on its own segment");
+            let mut cause = Cause::new(CauseName::WrongAddress, place, text).evidence(unknown);
+            if let Some(right) = right {
+                cause.evidence.push(format!("the plan says {right}"));
+                let del = self.exec(name, &format!("ip addr del {wrong} dev {interface}"));
+                let add = self.exec(name, &format!("ip addr add {right} dev {interface}"));
+                cause.mend = Some(match planned(node, to) {
+                    Some(_) => format!("{del} && {add}"),
+                    None => del,
+                });
+            }
+            return cause;
+        }
+        let text = format!(
+            "node {name} looks for {to} on the segment of {interface}, where nobody has it"
+        );
+        Cause::new(CauseName::NeighbourUnknown, place, text).evidence(unknown)
+    }
+
+    fn crossing(
+        &mut self,
+        all: &[Crossing],
+        at: usize,
+        crossing: &Crossing,
+        before: usize,
+    ) -> Result<(), F::Error> {
+        let link = self.facts.link(&crossing.link)?;
+        let here = self.walk.places.len();
+        self.walk.links.push((crossing.link.clone(), crossing.from, here));
+        self.link(&crossing.link, &link, crossing.from, before);
+        if let Some(place) = &crossing.into {
+            self.walk.places.push(place.clone());
+        }
+        if let (Some(switch), Some(next)) = (&crossing.switch, all.get(at + 1)) {
+            match switch.kind.as_str() {
+                "kernel" => {}
+                "shm" => self.ports(&switch.name, [&crossing.link, &next.link], all, before)?,
+                _ => {
+                    let here = self.walk.places.len();
+                    let name = &switch.name;
+                    self.doubt(here, here, format!(
+                        "the entries of OpenFlow switch {name} are not evaluated here; `netloom -l {} flow trace {name}` \
+                         explains a frame",
+                        self.facts.lab()
+                    ));
+                }
+            }
+        }
+        if let Some(place) = &crossing.out_of {
+            self.walk.places.push(place.clone());
+        }
+        Ok(())
+    }
+
+    /// A link and what its wire does.
+    fn link(&mut self, name: &str, link: &Link, from: usize, before: usize) {
+        let here = self.walk.places.len();
+        // Without a carrier the kernel discards before a packet socket sees it.
+        let least = here.saturating_sub(1).max(before);
+        let place = format!("link {name}");
+        if link.down {
+            let cause = self.unplugged(name);
+            self.add(Stop { from: least, to: here, share: Share::All, cause });
+            return;
+        }
+        if let Some(state) = link.wire.as_ref().filter(|state| *state != "running") {
+            let cause = Cause::new(
+                CauseName::WireStopped,
+                place.clone(),
+                format!("the wire of link {name} does not run"),
+            );
+            self.add(Stop {
+                from: least,
+                to: here,
+                share: Share::All,
+                cause: cause.evidence(state),
+            });
+        }
+        for (end, back) in [(from, false), (1 - from, true)] {
+            self.impaired((name, link), end, back, (before, least, here));
+        }
+    }
+
+    pub(crate) fn unplugged(&self, link: &str) -> Cause {
+        let text = format!("link {link} is down, as if its cable were pulled");
+        Cause::new(CauseName::CableOut, format!("link {link}"), text)
+            .evidence("the link was taken down by `netloom link set`")
+            .mend(format!("netloom -l {} link set {link} --up", self.facts.lab()))
+    }
+
+    fn impaired(
+        &mut self,
+        (name, link): (&str, &Link),
+        end: usize,
+        back: bool,
+        (before, least, here): (usize, usize, usize),
+    ) {
+        let (Some(impairments), Some(from)) = (link.impairments.get(end), link.ends.get(end))
+        else {
+            return;
+        };
+        let lab = self.facts.lab().to_owned();
+        let place = format!("link {name}");
+        let cleared = |key: &str| {
+            format!(
+                "netloom -l {lab} link set {name} --end {} --{key} none",
+                if end == 0 { "a" } else { "b" }
+            )
+        };
+        if let Some(loss) = impairments.get("loss") {
+            let all = loss == "100%" || loss.starts_with("100% ");
+            let (cause, share) = match (all, back) {
+                (true, false) => (CauseName::WireLoss, Share::All),
+                (true, true) => (CauseName::WireLoss, Share::Resolution),
+                (false, _) => (CauseName::WirePartialLoss, Share::Some),
+            };
+            let much = if all { "all packets" } else { "packets" };
+            let text = format!("link {name} loses {much} from {from}");
+            let cause = Cause::new(cause, place.clone(), text)
+                .evidence(format!("its impairment from {from} is loss: {loss}"))
+                .mend(cleared("loss"));
+            let (from, to) = if back { (before, here + 2) } else { (least, here) };
+            if all || !back {
+                self.add(Stop { from, to, share, cause });
+            }
+        }
+        if back {
+            return;
+        }
+        if let Some(drop) = impairments.get("drop") {
+            let text = format!("link {name} loses packets from {from} that match `{drop}`");
+            let cause = Cause::new(CauseName::WireLoss, place.clone(), text)
+                .evidence(format!("its impairment from {from} is drop: {drop}"))
+                .mend(cleared("drop"));
+            self.add(Stop { from: least, to: here, share: Share::Some, cause });
+        }
+        let mtu = impairments.get("mtu").and_then(|mtu| mtu.parse::<u32>().ok());
+        if let Some(mtu) = mtu.filter(|mtu| self.mtu.is_some_and(|own| *mtu < own)) {
+            let text = format!("link {name} loses packets of more than {mtu} bytes from {from}");
+            let cause = Cause::new(CauseName::MtuTooSmall, place, text)
+                .evidence(format!(
+                    "its impairment from {from} is mtu: {mtu}; nobody is told of the loss"
+                ))
+                .mend(cleared("mtu"));
+            self.add(Stop { from: least, to: here, share: Share::Some, cause });
+        }
+    }
+
+    /// Rules of a shared-memory switch.
+    fn ports(
+        &mut self,
+        switch: &str,
+        links: [&str; 2],
+        all: &[Crossing],
+        before: usize,
+    ) -> Result<(), F::Error> {
+        let here = self.walk.places.len();
+        let Some([input, output]) = self.facts.ports(switch, links)? else {
+            self.doubt(
+                before,
+                here,
+                format!("switch {switch} does not tell the rules of its ports"),
+            );
+            return Ok(());
+        };
+        let lab = self.facts.lab().to_owned();
+        let place = format!("switch {switch}");
+        let range = (before, here.max(before + 1));
+        if input.untagged != output.untagged {
+            let text = format!(
+                "ports {} and {} of switch {switch} are in different VLANs",
+                input.port, output.port
+            );
+            let vlan = |port: &crate::facts::PortRules| match port.untagged {
+                None => format!("port {} drops untagged frames", port.port),
+                Some(vlan) => format!("untagged frames of port {} are in VLAN {vlan}", port.port),
+            };
+            let mut cause = Cause::new(CauseName::VlanMismatch, place.clone(), text)
+                .evidence(vlan(&input))
+                .evidence(vlan(&output));
+            cause.mend = input.untagged.map(|vlan| {
+                format!("netloom -l {lab} switch vlan {switch} {} access {vlan}", output.port)
+            });
+            self.add(Stop { from: range.0, to: range.1, share: Share::All, cause });
+        }
+        // A switch between two others sees the address of the station, which is not known here.
+        let Some(sender) = all.first().filter(|first| first.link == links[0]) else {
+            return Ok(());
+        };
+        let mac = self.sender_mac(before)?;
+        if let Some(mac) = mac.filter(|mac| !input.macs.is_empty() && !input.macs.contains(mac)) {
+            let admitted: Vec<String> = input.macs.iter().map(|mac| text_of(*mac)).collect();
+            let words = format!(
+                "port {} of switch {switch} admits other source addresses only",
+                input.port
+            );
+            let cause = Cause::new(CauseName::AddressLocked, place, words)
+                .evidence(format!("link {} sends from {}", sender.link, text_of(mac)))
+                .evidence(format!("the port admits {}", admitted.join(", ")))
+                .mend(format!("netloom -l {lab} switch port {switch} {} lock=none", input.port));
+            self.add(Stop { from: range.0, to: range.1, share: Share::All, cause });
+        }
+        Ok(())
+    }
+
+    /// The hardware address with which packets leave at a place.
+    fn sender_mac(&mut self, before: usize) -> Result<Option<[u8; 6]>, F::Error> {
+        let Some(Place { node: Some(node), interface, .. }) = self.walk.places.get(before).cloned()
+        else {
+            return Ok(None);
+        };
+        let node = self.facts.node(&node)?;
+        Ok(node.interface(&interface).and_then(|i| i.mac))
+    }
+
+    /// The interface at which packets come in.
+    fn arriving(
+        &mut self,
+        node: &Node,
+        own: Option<&Interface>,
+        next: &Node,
+        station: &Station,
+        before: usize,
+    ) {
+        let here = self.walk.places.len();
+        let least = here.saturating_sub(1).max(before);
+        if next.life != Life::Up {
+            return;
+        }
+        let far = next.interface(&station.interface);
+        let cause = match far {
+            None => {
+                let planned =
+                    next.planned_interface(&station.interface).cloned().unwrap_or_default();
+                let text = format!("interface {} is not in node {}", station.interface, next.name);
+                let cause =
+                    Cause::new(CauseName::InterfaceMissing, format!("node {}", next.name), text);
+                Some(cause.evidence(format!("the plan has it as an end of link {}", planned.link)))
+            }
+            Some(far) if !far.up => Some(self.down(next, &station.interface)),
+            Some(_) => None,
+        };
+        if let Some(cause) = cause {
+            self.add(Stop { from: least, to: here, share: Share::All, cause });
+            return;
+        }
+        let direct = station.crossed.len() == 1;
+        let told = self.walk.stops.iter().any(|stop| stop.from <= here && stop.to >= least);
+        if own.is_some_and(|own| own.up && !own.carrier) && !told {
+            let link = station.crossed.first().map_or("", |first| first.link.as_str());
+            let text = format!("{}:{} has no carrier", node.name, own.map_or("", |own| &own.name));
+            let cause = Cause::new(CauseName::NoCarrier, format!("link {link}"), text);
+            let cause = cause
+                .evidence("the interface lacks the flag LOWER_UP, and the link is not taken down");
+            self.add(Stop { from: before, to: before, share: Share::All, cause });
+        }
+        // A pair drops what is longer than the receiving end takes (`is_skb_forwardable`).
+        if let (true, Some(own), Some(far)) = (direct, own, far)
+            && far.mtu < own.mtu
+        {
+            let text = format!(
+                "{}:{} takes packets of up to {} bytes, and {}:{} sends up to {}",
+                next.name, far.name, far.mtu, node.name, own.name, own.mtu
+            );
+            let cause = Cause::new(CauseName::MtuTooSmall, format!("node {}", next.name), text)
+                .evidence("longer ones are dropped without a word, so that path MTU discovery finds nothing")
+                .mend(self.exec(&next.name, &format!("ip link set {} mtu {}", far.name, own.mtu)));
+            self.add(Stop { from: least, to: here, share: Share::Some, cause });
+        }
+    }
+
+    /// An MTU on the way that is smaller than the sender's (RFC 1191).
+    fn narrow(&mut self, node: &Node, interface: &str, mtu: Option<u32>) {
+        let (Some(mtu), Some(first)) = (mtu, self.mtu) else {
+            self.mtu = self.mtu.or(mtu);
+            return;
+        };
+        if mtu >= first {
+            return;
+        }
+        self.mtu = Some(mtu);
+        let (name, here) = (&node.name, self.walk.places.len());
+        let text = format!(
+            "node {name} forwards packets of up to {mtu} bytes by {interface}, and they come with up to {first}"
+        );
+        let cause = Cause::new(CauseName::MtuTooSmall, format!("node {name}"), text)
+            .evidence(format!(
+                "the MTU of {name}:{interface} is {mtu}; longer packets that may not be fragmented are refused, and {} is told by ICMP",
+                self.flow.source
+            ))
+            .mend(self.exec(name, &format!("ip link set {interface} mtu {first}")));
+        self.add(Stop { from: here, to: here, share: Share::Some, cause });
+    }
+
+    fn fixed_neighbour(
+        &mut self,
+        node: &Node,
+        own: Option<&Interface>,
+        next: &Node,
+        station: &Station,
+        (target, before): (IpAddr, usize),
+    ) {
+        let (Some(own), Some(far)) = (own, next.interface(&station.interface)) else { return };
+        let is_it = |n: &&crate::facts::Neighbour| n.interface == own.index && n.address == target;
+        let Some(fixed) = node.neighbours.iter().find(is_it) else { return };
+        let Some(mac) = far.mac.filter(|mac| *mac != fixed.mac) else { return };
+        let name = &node.name;
+        let text = format!(
+            "node {name} has a fixed neighbour entry for {target} with a wrong hardware address"
+        );
+        let cause = Cause::new(CauseName::NeighbourWrong, format!("node {name}"), text)
+            .evidence(format!(
+                "the entry is {}; {}:{} has {}",
+                text_of(fixed.mac),
+                next.name,
+                far.name,
+                text_of(mac)
+            ))
+            .mend(self.exec(name, &format!("ip neigh del {target} dev {}", own.name)));
+        let to = self.walk.places.len();
+        self.add(Stop { from: before + 1, to, share: Share::All, cause });
+    }
+}
+
+fn text_of(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}

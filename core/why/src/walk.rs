@@ -1,0 +1,396 @@
+//! The way of a flow over facts: every interface that it passes, and everything that stops it there.
+//!
+//! A node is passed in the kernel's order: rules of prerouting, the route with the reverse path filter, time to live, rules of
+//! forward, output and postrouting, the neighbour, the link (`net/ipv4/ip_input.c`, `ip_forward.c`, `ip_output.c`). The walk goes
+//! on after a stop where it can, by the plan where the kernel has no way, so that a second cause is found, too.
+//! [`Stop::from`] and [`Stop::to`] say how many places a packet that is stopped here has passed at least and at most.
+
+use std::rc::Rc;
+
+use crate::cause::{Cause, CauseName};
+use crate::facts::{Facts, Life, Lookup, Node, Routed};
+use crate::flow::{Flow, Protocol};
+use crate::nft::Hook;
+
+/// Most nodes on a way; more are a loop that no node tells.
+const MOST_NODES: usize = 256;
+
+/// Where a packet can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node; `None` for the ports of switches, which are in the lab's core.
+    pub node: Option<String>,
+    /// The interface there.
+    pub interface: String,
+    /// Whether packets leave there.
+    pub out: bool,
+    /// In the lab's words: `h1:eth0`, `s1/h1:eth0`.
+    pub name: String,
+}
+
+/// How much a stop stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Every packet of the flow.
+    All,
+    /// Some packets, or large ones only.
+    Some,
+    /// The answers of the neighbour whose hardware address is asked for.
+    Resolution,
+}
+
+/// Something that stops the flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The fewest places that a packet has passed when it is stopped here.
+    pub from: usize,
+    /// The most.
+    pub to: usize,
+    /// How much it stops.
+    pub share: Share,
+    /// What it is.
+    pub cause: Cause,
+}
+
+/// Something that cannot be decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// As of [`Stop`].
+    pub from: usize,
+    /// As of [`Stop`].
+    pub to: usize,
+    /// What is missing.
+    pub text: String,
+}
+
+/// Between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Whose hardware address is asked for.
+    pub target: std::net::IpAddr,
+    /// Its first place.
+    pub from: usize,
+    /// The place after its last.
+    pub to: usize,
+}
+
+/// A way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// In order.
+    pub places: Vec<Place>,
+    /// In order.
+    pub stops: Vec<Stop>,
+    /// In order.
+    pub doubts: Vec<Doubt>,
+    /// The nodes that it passes.
+    pub nodes: Vec<String>,
+    /// The links that it crosses, each with its sending end and the number of places before it.
+    pub links: Vec<(String, usize, usize)>,
+    /// The number of places before the first node with several next hops of equal cost: packets may take another one.
+    pub branch: Option<usize>,
+    /// In order.
+    pub segments: Vec<Segment>,
+    /// Whether it leads to the receiver.
+    pub arrives: bool,
+}
+
+/// A route that differs from the plan's.
+#[derive(Clone, Debug)]
+pub(crate) struct Deviation {
+    pub(crate) node: String,
+    pub(crate) text: String,
+    pub(crate) mend: String,
+}
+
+/// Where packets go from a node.
+pub(crate) enum Decision {
+    Arrived,
+    Onward { interface: String, via: Option<std::net::IpAddr> },
+    Nowhere,
+}
+
+pub(crate) struct Walker<'a, F: Facts> {
+    pub(crate) facts: &'a mut F,
+    pub(crate) flow: &'a Flow,
+    /// Nodes that have seen the flow that this one answers, for connection tracking.
+    pub(crate) seen_by: &'a [String],
+    pub(crate) walk: Walk,
+    pub(crate) deviation: Option<Deviation>,
+    /// The sender's MTU.
+    pub(crate) mtu: Option<u32>,
+    hops_left: Option<u32>,
+}
+
+/// Leads a flow from its sender to its receiver. `seen_by` are the nodes on the way of the flow that it answers.
+///
+/// # Errors
+/// What `facts` cannot answer.
+pub fn walk<F: Facts>(facts: &mut F, flow: &Flow, seen_by: &[String]) -> Result<Walk, F::Error> {
+    let walk = Walk::default();
+    let mut walker =
+        Walker { facts, flow, seen_by, walk, deviation: None, mtu: None, hops_left: None };
+    walker.run()?;
+    Ok(walker.walk)
+}
+
+impl<F: Facts> Walker<'_, F> {
+    fn run(&mut self) -> Result<(), F::Error> {
+        let mut at = self.flow.from.clone();
+        let mut came: Option<String> = None;
+        while self.walk.nodes.len() < MOST_NODES {
+            if self.walk.nodes.contains(&at) {
+                self.circle(&at);
+                return Ok(());
+            }
+            self.walk.nodes.push(at.clone());
+            let node = self.facts.node(&at)?;
+            if node.life == Life::Dead {
+                self.dead(&at);
+                return Ok(());
+            }
+            self.look(&node);
+            if let Some(came) = &came {
+                self.device(&node, came, false);
+                self.hook(&node, Hook::Prerouting, Some(came), None);
+            }
+            let (interface, via) = match self.decide(&node, came.as_deref())? {
+                Decision::Arrived => {
+                    self.deliver(&node, came.as_deref());
+                    self.walk.arrives = true;
+                    return Ok(());
+                }
+                Decision::Nowhere => return Ok(()),
+                Decision::Onward { interface, via } => (interface, via),
+            };
+            self.pass(&node, came.as_deref(), &interface);
+            let Some((next, by)) = self.cross(&node, &interface, via)? else { return Ok(()) };
+            (at, came) = (next, Some(by));
+        }
+        Ok(())
+    }
+
+    /// What a packet meets between the route and the link.
+    fn pass(&mut self, node: &Node, came: Option<&str>, interface: &str) {
+        match came {
+            Some(_) => {
+                self.spend(node);
+                self.hook(node, Hook::Forward, came, Some(interface));
+            }
+            None => {
+                self.hops_left = node.ttl;
+                self.hook(node, Hook::Output, None, Some(interface));
+            }
+        }
+        self.hook(node, Hook::Postrouting, None, Some(interface));
+        self.device(node, interface, true);
+    }
+
+    /// RFC 791 section 3.2: each router takes one, and forwards nothing that has none left.
+    fn spend(&mut self, node: &Node) {
+        let Some(left) = self.hops_left else { return };
+        self.hops_left = Some(left.saturating_sub(1));
+        if left == 1 {
+            let (name, from) = (&node.name, &self.flow.from);
+            let cause = Cause::new(
+                CauseName::TtlEnded,
+                format!("node {name}"),
+                format!("the time to live of packets of {from} ends at {name}"),
+            );
+            let cause = cause
+                .evidence(format!("net.ipv4.ip_default_ttl of {from} is too small for this way"))
+                .mend(self.exec(from, "sysctl -w net.ipv4.ip_default_ttl=64"));
+            self.stop(cause);
+        }
+    }
+
+    fn circle(&mut self, at: &str) {
+        let begin = self.walk.nodes.iter().position(|node| node == at).unwrap_or(0);
+        let nodes = self.walk.nodes[begin..].join(" -> ");
+        let cause = Cause::new(
+            CauseName::RoutingLoop,
+            format!("node {at}"),
+            format!("routes to {} lead in a circle", self.flow.destination),
+        );
+        let stop = Stop {
+            from: self.walk.places.len(),
+            to: usize::MAX,
+            share: Share::All,
+            cause: cause.evidence(format!("{nodes} -> {at}")),
+        };
+        self.add(stop);
+    }
+
+    fn dead(&mut self, at: &str) {
+        let cause = self.ended(at);
+        let to = self.walk.places.len();
+        // Without a node there is no carrier either: where packets end is the last port before it, or the sender itself.
+        self.add(Stop { from: to.saturating_sub(2), to, share: Share::All, cause });
+    }
+
+    pub(crate) fn ended(&self, at: &str) -> Cause {
+        let text = format!("node {at} does not run: its init has ended");
+        Cause::new(CauseName::NodeDead, format!("node {at}"), text)
+            .evidence(format!("no process of node {at} lives that could hold its network"))
+            .mend(format!("netloom -l {} up FILE", self.facts.lab()))
+    }
+
+    /// What of a node is not known, noted once.
+    fn look(&mut self, node: &Node) {
+        let at = self.walk.places.len();
+        let name = &node.name;
+        if node.life == Life::Guest {
+            self.doubt(
+                at,
+                at + 1,
+                format!(
+                    "node {name} is a virtual machine, whose kernel cannot be asked from outside"
+                ),
+            );
+            return;
+        }
+        if node.rules.is_none() {
+            self.doubt(at, at, format!("the nftables rules of node {name} cannot be read"));
+        }
+        if !node.old_tables.is_empty() {
+            let tables = node.old_tables.join(", ");
+            self.doubt(
+                at,
+                at,
+                format!(
+                    "node {name} has rules of iptables-legacy (tables {tables}), which are not read"
+                ),
+            );
+        }
+    }
+
+    /// What the receiver does with a packet.
+    fn deliver(&mut self, node: &Rc<Node>, came: Option<&str>) {
+        self.hook(node, Hook::Input, came, None);
+        if self.flow.answers || node.life != Life::Up {
+            return;
+        }
+        match self.flow.protocol {
+            Protocol::Icmp => self.echo(node),
+            Protocol::Tcp | Protocol::Udp => self.listeners(node),
+        }
+    }
+
+    /// ip-sysctl.rst, `icmp_echo_ignore_all`.
+    fn echo(&mut self, node: &Node) {
+        if !node.ignores_echo {
+            return;
+        }
+        let name = &node.name;
+        let family = if self.flow.destination.is_ipv4() { "ipv4" } else { "ipv6/icmp" };
+        let (dotted, setting) = match family {
+            "ipv4" => ("net.ipv4.icmp_echo_ignore_all", "icmp_echo_ignore_all"),
+            _ => ("net.ipv6.icmp.echo_ignore_all", "echo_ignore_all"),
+        };
+        let cause = Cause::new(
+            CauseName::EchoIgnored,
+            format!("node {name}"),
+            format!("node {name} leaves echo requests unanswered"),
+        );
+        let cause = cause
+            .evidence(format!("{setting} is 1"))
+            .mend(self.exec(name, &format!("sysctl -w {dotted}=0")));
+        self.stop(cause);
+    }
+
+    /// A segment for a port without a socket is answered by a reset (RFC 9293 section 3.10.7.1), a datagram by ICMP
+    /// port unreachable (RFC 1122 section 4.1.3.1).
+    fn listeners(&mut self, node: &Node) {
+        let (port, to) = (self.flow.ports[1], self.flow.destination);
+        let protocol = self.flow.protocol.number(to.is_ipv4());
+        let of_port =
+            |l: &&crate::facts::Listener| l.protocol == protocol && l.local.port() == port;
+        let all: Vec<_> = node.listeners.iter().filter(of_port).collect();
+        let takes = |l: &&&crate::facts::Listener| {
+            let ip = l.local.ip();
+            // An unspecified address of IPv6 takes IPv4, too, unless IPV6_V6ONLY is set (ipv6(7)).
+            ip == to || (ip.is_unspecified() && (ip.is_ipv6() || to.is_ipv4()))
+        };
+        let name = &node.name;
+        let proto = self.flow.protocol.name();
+        match all.iter().find(takes) {
+            Some(found) => self.backlog(name, found.queue),
+            None if all.is_empty() => {
+                let text = format!("nothing in node {name} takes {proto} on port {port}");
+                let cause = Cause::new(CauseName::NothingListens, format!("node {name}"), text);
+                self.stop(
+                    cause.evidence(format!("node {name} has no {proto} socket for port {port}")),
+                );
+            }
+            None => {
+                let at: Vec<String> = all.iter().map(|l| l.local.to_string()).collect();
+                let text = format!("port {port} of node {name} is served at another address only");
+                let cause = Cause::new(CauseName::ListensElsewhere, format!("node {name}"), text);
+                let has = format!("its {proto} socket is bound to {}, not to {to}", at.join(", "));
+                self.stop(cause.evidence(has));
+            }
+        }
+    }
+
+    /// A full queue drops requests for connections (listen(2), `sk_acceptq_is_full`).
+    fn backlog(&mut self, name: &str, queue: Option<(u32, u32)>) {
+        let Some((waiting, room)) = queue.filter(|(waiting, room)| waiting > room) else { return };
+        let port = self.flow.ports[1];
+        let cause = Cause::new(
+            CauseName::BacklogFull,
+            format!("node {name}"),
+            format!("the program on port {port} of node {name} does not accept connections"),
+        );
+        self.stop(
+            cause.evidence(format!("{waiting} connections wait to be accepted, and {room} may")),
+        );
+    }
+
+    /// Adds a stop where the walk stands.
+    pub(crate) fn stop(&mut self, cause: Cause) {
+        let at = self.walk.places.len();
+        self.add(Stop { from: at, to: at, share: Share::All, cause });
+    }
+
+    pub(crate) fn add(&mut self, mut stop: Stop) {
+        let of_next_hop = [
+            CauseName::ForwardingOff,
+            CauseName::NoRoute,
+            CauseName::NeighbourUnknown,
+            CauseName::ReversePathFilter,
+            CauseName::RoutingLoop,
+            CauseName::WrongGateway,
+        ];
+        if of_next_hop.contains(&stop.cause.name)
+            && let Some(other) = self.deviation.take()
+        {
+            let mut evidence = vec![other.text.clone(), stop.cause.text.clone()];
+            evidence.append(&mut stop.cause.evidence);
+            let name = &other.node;
+            let text = format!("node {name} hands packets to the wrong next hop");
+            stop.cause = Cause::new(CauseName::WrongGateway, format!("node {name}"), text);
+            stop.cause.evidence = evidence;
+            stop.cause.mend = Some(other.mend);
+        }
+        self.walk.stops.push(stop);
+    }
+
+    pub(crate) fn doubt(&mut self, from: usize, to: usize, text: String) {
+        self.walk.doubts.push(Doubt { from, to, text });
+    }
+
+    /// A command in a node.
+    pub(crate) fn exec(&self, node: &str, command: &str) -> String {
+        format!("netloom -l {} exec {node} -- {command}", self.facts.lab())
+    }
+
+    /// A look-up for this flow's packets as they come to a node.
+    pub(crate) fn lookup(&mut self, node: &str, came: Option<&str>) -> Result<Routed, F::Error> {
+        let came = came.map(|interface| (self.flow.source, interface));
+        self.facts.route(node, &Lookup { to: self.flow.destination, came })
+    }
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;

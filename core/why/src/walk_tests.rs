@@ -1,0 +1,575 @@
+//! Flows through a small office: h1 and h2 at switch s1, router r1, router r2, server web.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use super::*;
+use crate::cause::Direction;
+use crate::facts::*;
+use crate::judge::{Observed, Outcome};
+use crate::nft::{Attached, Chain, Expression, Family, Rule, Ruleset, Verdict as RuleVerdict};
+use crate::report::{Report, Sighting, Verdict};
+use crate::{Basis, CauseName, judge};
+
+/// A lab whose kernels are imitated: longest prefix, forwarding, strict reverse path.
+#[derive(Clone)]
+pub(crate) struct Office {
+    nodes: BTreeMap<String, Node>,
+    /// Prefix, gateway, interface, kind.
+    routes: BTreeMap<String, Vec<(ipnet::IpNet, Option<IpAddr>, String, &'static str)>>,
+    links: BTreeMap<String, Link>,
+    ports: Option<[PortRules; 2]>,
+    kind: &'static str,
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn net(text: &str) -> ipnet::IpNet {
+    text.parse().unwrap()
+}
+
+impl Office {
+    pub(crate) fn new() -> Office {
+        let mut office = Office {
+            nodes: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            links: BTreeMap::new(),
+            ports: None,
+            kind: "kernel",
+        };
+        office.node("h1", &[("eth0", "10.0.0.1/24", "l1")], &[("0.0.0.0/0", "10.0.0.254", "eth0")]);
+        office.node("h2", &[("eth0", "10.0.0.2/24", "l2")], &[("0.0.0.0/0", "10.0.0.254", "eth0")]);
+        office.node(
+            "r1",
+            &[("eth0", "10.0.0.254/24", "l3"), ("eth1", "10.1.0.1/24", "l4")],
+            &[("10.2.0.0/24", "10.1.0.2", "eth1")],
+        );
+        office.node(
+            "r2",
+            &[("eth0", "10.1.0.2/24", "l4"), ("eth1", "10.2.0.254/24", "l5")],
+            &[("10.0.0.0/24", "10.1.0.1", "eth0")],
+        );
+        office.node(
+            "web",
+            &[("eth0", "10.2.0.1/24", "l5")],
+            &[("0.0.0.0/0", "10.2.0.254", "eth0")],
+        );
+        for router in ["r1", "r2"] {
+            office.at(router).interfaces.iter_mut().for_each(|i| i.forwards = true);
+        }
+        let listener =
+            Listener { protocol: 6, local: "0.0.0.0:80".parse().unwrap(), queue: Some((0, 128)) };
+        office.at("web").listeners.push(listener);
+        for (name, ends) in [
+            ("l1", ["h1:eth0", "s1"]),
+            ("l2", ["h2:eth0", "s1"]),
+            ("l3", ["s1", "r1:eth0"]),
+            ("l4", ["r1:eth1", "r2:eth0"]),
+            ("l5", ["r2:eth1", "web:eth0"]),
+        ] {
+            let link = Link { ends: ends.map(str::to_owned), ..Link::default() };
+            office.links.insert(name.into(), link);
+        }
+        office
+    }
+
+    fn node(
+        &mut self,
+        name: &str,
+        interfaces: &[(&str, &str, &str)],
+        routes: &[(&str, &str, &str)],
+    ) {
+        let mut node = Node {
+            name: name.into(),
+            rules: Some(Ruleset::default()),
+            ttl: Some(64),
+            ..Node::default()
+        };
+        let mut all = vec![];
+        for (at, (interface, address, link)) in interfaces.iter().enumerate() {
+            node.interfaces.push(Interface {
+                name: (*interface).into(),
+                index: u32::try_from(at).unwrap() + 2,
+                up: true,
+                carrier: true,
+                mtu: 1500,
+                mac: Some([2, 0, 0, 0, name.as_bytes()[1], u8::try_from(at).unwrap()]),
+                addresses: vec![net(address)],
+                forwards: false,
+                rp_filter: 0,
+            });
+            node.planned.push(PlannedInterface {
+                name: (*interface).into(),
+                addresses: vec![net(address)],
+                link: (*link).into(),
+                unplugged: false,
+                mtu: 1500,
+            });
+            all.push((net(address).trunc(), None, (*interface).to_owned(), "unicast"));
+        }
+        for (to, via, by) in routes {
+            let hops = vec![(Some(ip(via)), (*by).to_owned())];
+            node.planned_routes.push(PlannedRoute { to: net(to), hops });
+            all.push((net(to), Some(ip(via)), (*by).to_owned(), "unicast"));
+        }
+        self.nodes.insert(name.into(), node);
+        self.routes.insert(name.into(), all);
+    }
+
+    pub(crate) fn at(&mut self, node: &str) -> &mut Node {
+        self.nodes.get_mut(node).unwrap()
+    }
+
+    fn route_away(&mut self, node: &str, to: &str) {
+        self.routes.get_mut(node).unwrap().retain(|route| route.0 != net(to));
+    }
+
+    fn discard(&mut self, node: &str, to: &str, kind: &'static str) {
+        self.routes.get_mut(node).unwrap().push((net(to), None, String::new(), kind));
+    }
+
+    fn own(&self, node: &str, to: IpAddr) -> Routed {
+        let known = &self.nodes[node];
+        if known.has(to) {
+            return Routed::Here;
+        }
+        let usable = |route: &&(ipnet::IpNet, Option<IpAddr>, String, &'static str)| {
+            route.0.contains(&to)
+                && (route.3 != "unicast" || known.interface(&route.2).is_some_and(|i| i.up))
+        };
+        let best = self.routes[node].iter().filter(usable).max_by_key(|route| route.0.prefix_len());
+        match best {
+            None => Routed::Refused(Refusal::NoRoute),
+            Some((_, via, interface, "unicast")) => Routed::Leaves {
+                interface: interface.clone(),
+                via: *via,
+                source: known
+                    .interface(interface)
+                    .and_then(|i| i.addresses.first())
+                    .map(|net| net.addr()),
+            },
+            Some((.., "blackhole")) => Routed::Refused(Refusal::Invalid),
+            Some((.., "prohibit")) => Routed::Refused(Refusal::Prohibited),
+            Some(_) => Routed::Refused(Refusal::Unreachable),
+        }
+    }
+
+    /// What becomes of a flow of which the probe was seen at so many places.
+    pub(crate) fn ask(&mut self, seen: usize, outcome: Outcome) -> Report {
+        self.ask_both(seen, 0, outcome)
+    }
+
+    fn ask_both(&mut self, seen: usize, back: usize, outcome: Outcome) -> Report {
+        let flow = flow();
+        let there = walk(self, &flow, &[]).unwrap();
+        let answers = walk(self, &flow.back(), &there.nodes).unwrap();
+        let sight = |walk: &Walk, count: usize| {
+            (0..walk.places.len())
+                .map(|at| if at < count { Sighting::Packet } else { Sighting::Nothing })
+                .collect::<Vec<_>>()
+        };
+        let observed = Observed {
+            probe: "one".into(),
+            outcome,
+            there: sight(&there, seen),
+            back: sight(&answers, back),
+            lost: vec![],
+        };
+        judge(&flow, &there, &answers, &observed)
+    }
+}
+
+fn flow() -> Flow {
+    Flow {
+        from: "h1".into(),
+        to: "web".into(),
+        source: ip("10.0.0.1"),
+        destination: ip("10.2.0.1"),
+        protocol: Protocol::Tcp,
+        ports: [40_000, 80],
+        answers: false,
+    }
+}
+
+impl Facts for Office {
+    type Error = std::convert::Infallible;
+
+    fn lab(&self) -> &str {
+        "t"
+    }
+
+    fn node(&mut self, node: &str) -> Result<Rc<Node>, Self::Error> {
+        Ok(Rc::new(self.nodes[node].clone()))
+    }
+
+    fn route(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Routed, Self::Error> {
+        let own = self.own(node, lookup.to);
+        let Some((source, by)) = lookup.came else { return Ok(own) };
+        let known = &self.nodes[node];
+        let Some(interface) = known.interface(by) else { return Ok(own) };
+        if own != Routed::Here && !interface.forwards {
+            return Ok(Routed::Refused(Refusal::Unreachable));
+        }
+        let back = self.own(node, source);
+        let strict = interface.rp_filter == 1;
+        let other = !matches!(&back, Routed::Leaves { interface, .. } if interface == by);
+        if known.has(source) || (strict && other) {
+            return Ok(Routed::Refused(Refusal::Invalid));
+        }
+        Ok(own)
+    }
+
+    fn discarding(&mut self, node: &str, _: IpAddr) -> Result<Vec<Discarding>, Self::Error> {
+        let all = self.routes[node].iter().filter(|route| route.3 != "unicast");
+        Ok(all
+            .map(|route| Discarding { kind: route.3, to: route.0, table: 254, origin: 3 })
+            .collect())
+    }
+
+    fn stations(&mut self, node: &str, interface: &str) -> Result<Vec<Station>, Self::Error> {
+        let hosts = [("h1", "eth0", "l1"), ("h2", "eth0", "l2"), ("r1", "eth0", "l3")];
+        let place = |name: String, out| Place { node: None, interface: name.clone(), out, name };
+        let kind = self.kind;
+        if let Some(own) = hosts.iter().find(|(n, i, _)| *n == node && *i == interface) {
+            let others = hosts.iter().filter(|other| *other != own);
+            return Ok(others
+                .map(|(n, i, link)| {
+                    let end = |link: &str| usize::from(link == "l3");
+                    let first = Crossing {
+                        link: own.2.into(),
+                        from: end(own.2),
+                        into: (kind == "kernel")
+                            .then(|| place(format!("s1/{node}:{interface}"), false)),
+                        switch: Some(Switch { name: "s1".into(), kind: kind.into() }),
+                        out_of: (kind == "kernel").then(|| place(format!("s1/{n}:{i}"), true)),
+                    };
+                    let second = Crossing {
+                        link: (*link).into(),
+                        from: 1 - end(link),
+                        into: None,
+                        switch: None,
+                        out_of: None,
+                    };
+                    Station {
+                        node: (*n).into(),
+                        interface: (*i).into(),
+                        crossed: vec![first, second],
+                    }
+                })
+                .collect());
+        }
+        let pairs = [("r1", "eth1", "r2", "eth0", "l4", 0), ("r2", "eth1", "web", "eth0", "l5", 0)];
+        let pairs = pairs.iter().flat_map(|(a, i, b, j, link, end)| {
+            [(*a, *i, *b, *j, *link, *end), (*b, *j, *a, *i, *link, 1 - *end)]
+        });
+        let found = pairs.filter(|(a, i, ..)| *a == node && *i == interface);
+        Ok(found
+            .map(|(_, _, b, j, link, end)| Station {
+                node: b.into(),
+                interface: j.into(),
+                crossed: vec![Crossing {
+                    link: link.into(),
+                    from: end,
+                    into: None,
+                    switch: None,
+                    out_of: None,
+                }],
+            })
+            .collect())
+    }
+
+    fn link(&mut self, link: &str) -> Result<Rc<Link>, Self::Error> {
+        Ok(Rc::new(self.links[link].clone()))
+    }
+
+    fn ports(&mut self, _: &str, _: [&str; 2]) -> Result<Option<[PortRules; 2]>, Self::Error> {
+        Ok(self.ports.clone())
+    }
+}
+
+/// The only cause, by name and place.
+fn only(report: &Report) -> (CauseName, String) {
+    assert_eq!(report.causes.len(), 1, "{report:#?}");
+    assert_eq!(report.verdict, Verdict::Stopped, "{report:#?}");
+    assert!(!report.causes[0].evidence.is_empty(), "{report:#?}");
+    (report.causes[0].name, report.causes[0].place.clone())
+}
+
+fn rule(steps: Vec<Expression>, hook: u32, drops: bool) -> Ruleset {
+    let attached = Attached { hook, priority: 0, devices: vec![], drops };
+    let chain = Chain {
+        family: Family::Inet,
+        table: "fw".into(),
+        name: "c".into(),
+        attached: Some(attached),
+        rules: vec![Rule { handle: 4, steps }],
+    };
+    Ruleset { chains: vec![chain], sets: vec![] }
+}
+
+fn dropping() -> Vec<Expression> {
+    vec![Expression::Verdict(RuleVerdict::Drop)]
+}
+
+const PLACES: [&str; 8] =
+    ["h1:eth0", "s1/h1:eth0", "s1/r1:eth0", "r1:eth0", "r1:eth1", "r2:eth0", "r2:eth1", "web:eth0"];
+
+#[test]
+fn a_sound_way_has_every_interface_and_no_stop() {
+    let mut office = Office::new();
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let names: Vec<&str> = found.places.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, PLACES);
+    assert!(found.stops.is_empty() && found.doubts.is_empty() && found.arrives, "{found:#?}");
+    assert_eq!(found.nodes, ["h1", "r1", "r2", "web"]);
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert_eq!(report.verdict, Verdict::Answered);
+    assert!(report.causes.is_empty() && report.missing.is_empty());
+}
+
+#[test]
+fn routes_that_are_missing_or_discard_are_named_with_their_mend() {
+    let mut office = Office::new();
+    office.route_away("r1", "10.2.0.0/24");
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NoRoute, "node r1".into()));
+    let mend = "netloom -l t exec r1 -- ip route add 10.2.0.0/24 via 10.1.0.2 dev eth1";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    assert_eq!(report.there.last.as_deref(), Some("r1:eth0 in"));
+    assert_eq!(report.there.lost.as_deref(), Some("r1:eth1 out"));
+    for (kind, name) in [
+        ("blackhole", CauseName::BlackholeRoute),
+        ("prohibit", CauseName::ProhibitRoute),
+        ("unreachable", CauseName::UnreachableRoute),
+    ] {
+        let mut office = Office::new();
+        office.discard("r2", "10.2.0.1/32", kind);
+        let report = office.ask(6, Outcome::Silence);
+        assert_eq!(only(&report), (name, "node r2".into()));
+        let mend = format!("netloom -l t exec r2 -- ip route del {kind} 10.2.0.1/32 table main");
+        assert_eq!(report.causes[0].mend, Some(mend));
+    }
+}
+
+#[test]
+fn forwarding_and_the_reverse_path_filter_are_told_apart() {
+    let mut office = Office::new();
+    office.at("r1").interfaces.iter_mut().for_each(|i| i.forwards = false);
+    assert_eq!(
+        only(&office.ask(4, Outcome::Silence)),
+        (CauseName::ForwardingOff, "node r1".into())
+    );
+    let mut office = Office::new();
+    office.at("r2").interfaces[0].rp_filter = 1;
+    office.routes.get_mut("r2").unwrap().retain(|route| route.0 != net("10.0.0.0/24"));
+    let other = (net("10.0.0.0/24"), Some(ip("10.2.0.1")), "eth1".to_owned(), "unicast");
+    office.routes.get_mut("r2").unwrap().push(other);
+    let report = office.ask(6, Outcome::Silence);
+    assert_eq!(report.causes[0].name, CauseName::ReversePathFilter, "{report:#?}");
+    assert_eq!(report.causes[0].basis, Basis::Probe);
+    assert!(report.causes[0].evidence[0].contains("rp_filter of r2:eth0 is 1"), "{report:#?}");
+}
+
+#[test]
+fn a_rule_is_a_cause_only_where_the_probe_was_lost() {
+    let mut office = Office::new();
+    office.at("r1").rules = Some(rule(dropping(), 2, false));
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NftDrop, "node r1".into()));
+    assert_eq!(report.causes[0].evidence[0], "node r1: table inet fw, chain c handle 4: drop");
+    // The probe got past it: then it is not a cause, whatever the rule says.
+    let report = office.ask(6, Outcome::Silence);
+    assert!(report.causes.is_empty(), "{report:#?}");
+    assert_eq!(report.verdict, Verdict::NotKnown);
+    assert!(report.missing[0].contains("between r2:eth0 and r2:eth1"), "{report:#?}");
+}
+
+#[test]
+fn two_independent_causes_are_told_as_two() {
+    let mut office = Office::new();
+    office.at("r1").rules = Some(rule(dropping(), 2, false));
+    office.at("web").listeners.clear();
+    office.route_away("r2", "10.0.0.0/24");
+    let report = office.ask(4, Outcome::Silence);
+    let found: Vec<_> = report.causes.iter().map(|c| (c.name, c.basis, c.direction)).collect();
+    assert_eq!(
+        found,
+        [
+            (CauseName::NftDrop, Basis::Probe, Direction::There),
+            (CauseName::NothingListens, Basis::Facts, Direction::There),
+            (CauseName::NoRoute, Basis::Facts, Direction::Back),
+        ]
+    );
+}
+
+#[test]
+fn the_answer_s_way_is_a_way_of_its_own() {
+    let mut office = Office::new();
+    office.route_away("web", "0.0.0.0/0");
+    let report = office.ask(8, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NoRoute, "node web".into()));
+    assert_eq!(report.causes[0].direction, Direction::Back);
+    let mut office = Office::new();
+    office.at("r1").rules = Some(rule(
+        vec![
+            Expression::Meta { key: 6, to: 1 },
+            Expression::Cmp { from: 1, operation: 0, value: b"eth1".to_vec() },
+            Expression::Verdict(RuleVerdict::Drop),
+        ],
+        2,
+        false,
+    ));
+    // Seen at web, r2 twice, and r1 coming in.
+    let report = office.ask_both(8, 4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NftDrop, "node r1".into()));
+    assert_eq!(report.back.as_ref().unwrap().last.as_deref(), Some("r1:eth1 in"));
+}
+
+#[test]
+fn what_a_receiver_lacks_is_told() {
+    let mut office = Office::new();
+    office.at("web").listeners[0].local = "127.0.0.1:80".parse().unwrap();
+    assert_eq!(
+        only(&office.ask(8, Outcome::Refused)),
+        (CauseName::ListensElsewhere, "node web".into())
+    );
+    office.at("web").listeners.clear();
+    assert_eq!(
+        only(&office.ask(8, Outcome::Refused)),
+        (CauseName::NothingListens, "node web".into())
+    );
+    let mut office = Office::new();
+    office.at("web").listeners[0].queue = Some((2, 1));
+    assert_eq!(only(&office.ask(8, Outcome::Silence)), (CauseName::BacklogFull, "node web".into()));
+    let mut office = Office::new();
+    office.at("web").interfaces[0].addresses.clear();
+    let report = office.ask(6, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::AddressMissing, "node web".into()));
+    let mend = report.causes[0].mend.clone().unwrap();
+    assert!(mend.contains("ip addr add 10.2.0.1/24 dev eth0"), "{mend}");
+}
+
+#[test]
+fn links_interfaces_and_nodes_that_are_down_are_told() {
+    let mut office = Office::new();
+    office.links.get_mut("l4").unwrap().down = true;
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::CableOut, "link l4".into()));
+    let mut office = Office::new();
+    office.at("r2").interfaces[0].up = false;
+    assert_eq!(only(&office.ask(4, Outcome::Silence)).0, CauseName::InterfaceDown);
+    let mut office = Office::new();
+    office.at("r2").life = Life::Dead;
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::NodeDead, "node r2".into()));
+    let mut office = Office::new();
+    office.at("h1").interfaces[0].up = false;
+    let report = office.ask(0, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::InterfaceDown, "node h1".into()));
+    let mend = report.causes[0].mend.clone().unwrap();
+    assert!(mend.contains("ip link set eth0 up && "), "the route is to come back, too: {mend}");
+}
+
+#[test]
+fn impairments_count_as_far_as_they_lose_everything_or_say_that_they_lost() {
+    let mut office = Office::new();
+    let l4 = office.links.get_mut("l4").unwrap();
+    l4.wire = Some("running".into());
+    l4.impairments[0].insert("loss".into(), "100%".into());
+    let report = office.ask(5, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::WireLoss, "link l4".into()));
+    let mend = "netloom -l t link set l4 --end a --loss none";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    let l4 = office.links.get_mut("l4").unwrap();
+    l4.impairments[0].insert("loss".into(), "20%".into());
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert_eq!(report.hindrances[0].name, CauseName::WirePartialLoss);
+    assert_eq!(report.verdict, Verdict::Answered);
+    let report = office.ask(5, Outcome::Silence);
+    assert!(report.causes.is_empty(), "the link does not say that it lost anything: {report:#?}");
+    office.links.get_mut("l4").unwrap().wire = Some("is started again".into());
+    assert_eq!(only(&office.ask(5, Outcome::Silence)).0, CauseName::WireStopped);
+}
+
+#[test]
+fn a_wrong_next_hop_is_the_cause_and_not_what_its_victim_does() {
+    let mut office = Office::new();
+    office.route_away("h1", "0.0.0.0/0");
+    let to_h2 = (net("0.0.0.0/0"), Some(ip("10.0.0.2")), "eth0".to_owned(), "unicast");
+    office.routes.get_mut("h1").unwrap().push(to_h2);
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(report.causes[0].name, CauseName::WrongGateway, "{report:#?}");
+    assert_eq!(report.causes[0].place, "node h1");
+    let mend = "netloom -l t exec h1 -- ip route replace 0.0.0.0/0 via 10.0.0.254 dev eth0";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    let mut office = Office::new();
+    office.route_away("h1", "0.0.0.0/0");
+    let to_nobody = (net("0.0.0.0/0"), Some(ip("10.0.0.99")), "eth0".to_owned(), "unicast");
+    office.routes.get_mut("h1").unwrap().push(to_nobody);
+    let report = office.ask(1, Outcome::Silence);
+    assert_eq!(report.causes[0].name, CauseName::WrongGateway, "{report:#?}");
+}
+
+#[test]
+fn circles_and_small_times_to_live_end() {
+    let mut office = Office::new();
+    office.route_away("r2", "10.2.0.0/24");
+    let back = (net("10.2.0.0/24"), Some(ip("10.1.0.1")), "eth0".to_owned(), "unicast");
+    office.routes.get_mut("r2").unwrap().push(back);
+    let report = office.ask(6, Outcome::Silence);
+    assert!(
+        matches!(report.causes[0].name, CauseName::RoutingLoop | CauseName::WrongGateway),
+        "{report:#?}"
+    );
+    let mut office = Office::new();
+    office.at("h1").ttl = Some(1);
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::TtlEnded, "node r1".into()));
+}
+
+#[test]
+fn ports_of_a_switch_are_compared() {
+    let port = |port: &str, untagged, macs| PortRules {
+        port: port.into(),
+        untagged: Some(untagged),
+        macs,
+    };
+    let mut office = Office::new();
+    office.kind = "shm";
+    office.ports = Some([port("h1:eth0", 7, vec![]), port("r1:eth0", 8, vec![])]);
+    let report = office.ask(1, Outcome::Silence);
+    assert_eq!(report.causes[0].name, CauseName::VlanMismatch, "{report:#?}");
+    let mend = "netloom -l t switch vlan s1 r1:eth0 access 7";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    office.ports = Some([port("h1:eth0", 1, vec![[2, 0, 0, 0, 0, 9]]), port("r1:eth0", 1, vec![])]);
+    let report = office.ask(1, Outcome::Silence);
+    assert_eq!(report.causes[0].name, CauseName::AddressLocked, "{report:#?}");
+}
+
+#[test]
+fn smaller_mtus_hinder() {
+    let mut office = Office::new();
+    office.at("r1").interfaces[1].mtu = 500;
+    office.at("r2").interfaces[0].mtu = 500;
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    let found: Vec<_> = report.hindrances.iter().map(|h| (h.name, h.place.as_str())).collect();
+    assert_eq!(found[0], (CauseName::MtuTooSmall, "node r1"), "{report:#?}");
+    assert!(report.causes.is_empty());
+}
+
+#[test]
+fn a_fixed_neighbour_with_a_wrong_address_is_told() {
+    let mut office = Office::new();
+    let wrong = Neighbour { interface: 3, address: ip("10.1.0.2"), mac: [2, 9, 9, 9, 9, 9] };
+    office.at("r1").neighbours.push(wrong);
+    let report = office.ask(5, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NeighbourWrong, "node r1".into()));
+}
+
+#[test]
+fn a_martian_source_is_told() {
+    let mut office = Office::new();
+    office.at("r2").interfaces[1].addresses.push(net("10.0.0.1/32"));
+    let report = office.ask(6, Outcome::Silence);
+    assert_eq!(report.causes[0].name, CauseName::MartianSource, "{report:#?}");
+}
