@@ -102,6 +102,9 @@ pub struct SocketInfo {
     pub interface: Option<u32>,
     /// Its inode number; 0 if no process holds it any more.
     pub inode: u32,
+    /// Of a listening socket: connections that wait to be accepted, and how many may; of others: bytes that wait to be read,
+    /// and bytes on their way. `None` where the kernel does not tell.
+    pub queue: Option<(u32, u32)>,
 }
 
 impl fmt::Display for SocketInfo {
@@ -247,6 +250,7 @@ fn read_inet(protocol: Protocol, message: &Message<'_>) -> Option<SocketInfo> {
         state: State::from_kernel(u8_at(message.payload, 1)?),
         interface: u32_at(message.payload, 40).filter(|index| *index != 0),
         inode: u32_at(message.payload, 68)?,
+        queue: u32_at(message.payload, 56).zip(u32_at(message.payload, 60)),
     })
 }
 
@@ -273,6 +277,7 @@ fn packet(interface: u32, inode: u32) -> SocketInfo {
         state: State::Open,
         interface: Some(interface).filter(|index| *index != 0),
         inode,
+        queue: None,
     }
 }
 

@@ -25,6 +25,7 @@ mod link;
 mod lookup;
 pub mod nat;
 pub mod offload;
+pub mod packet_rules;
 mod query;
 mod route;
 mod rule;
@@ -43,7 +44,7 @@ pub use forwarding::{
     LOCAL_TABLE, MAIN_TABLE, UseNeighbour, changes as forwarding_changes,
 };
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
-pub use lookup::{Found, Lookup};
+pub use lookup::{Found, Lookup, PathAnswer};
 pub use query::{
     AddressInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind, Traffic,
 };

@@ -23,6 +23,17 @@ pub struct Lookup {
     pub forwarded: Option<(IpAddr, u32)>,
 }
 
+/// The kernel's answer, with its reason where it has no path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathAnswer {
+    /// A path.
+    Found(Found),
+    /// Packets are dropped, with this error: ENETUNREACH without a route, EINVAL by a blackhole route, EHOSTUNREACH by
+    /// an unreachable one, EACCES by a prohibit one (`fib_props`); of forwarded packets also EHOSTUNREACH without
+    /// forwarding, EINVAL or EXDEV by the reverse path filter.
+    Dropped(i32),
+}
+
 /// The path of packets to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -48,12 +59,10 @@ impl Socket {
         let object = format!("route to {}", lookup.to);
         // The kernel has an error for each kind of route that drops packets; `blackhole` is EINVAL. So is what the reverse
         // path filter drops, which was EXDEV in older kernels (6.1).
-        let absent =
-            [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
         let mut question = question(lookup);
-        match self.ask(&mut question, (&object, "look up"), &absent, read)? {
+        match self.ask(&mut question, (&object, "look up"), &DROPPED, read)? {
             Some(Answer::Found(found)) => Ok(Some(found)),
-            Some(Answer::None) | None => Ok(None),
+            Some(Answer::None(_)) | None => Ok(None),
             Some(Answer::Odd(kind)) => Err(Error::Refused(vec![Refusal {
                 object: object.into(),
                 operation: "look up",
@@ -62,7 +71,34 @@ impl Socket {
             }])),
         }
     }
+
+    /// The same, with the kernel's error where packets are dropped.
+    ///
+    /// # Errors
+    /// As [`Socket::route_to`].
+    pub fn path_to(&mut self, lookup: &Lookup) -> Result<PathAnswer> {
+        let object = format!("route to {}", lookup.to);
+        let found = self.ask(&mut question(lookup), (&object, "look up"), &[], read);
+        let errno = |kind| match kind {
+            RTN_BLACKHOLE => libc::EINVAL,
+            RTN_PROHIBIT => libc::EACCES,
+            _ => libc::EHOSTUNREACH,
+        };
+        match found {
+            Ok(Some(Answer::Found(found))) => Ok(PathAnswer::Found(found)),
+            Ok(Some(Answer::None(kind))) => Ok(PathAnswer::Dropped(errno(kind))),
+            Ok(Some(Answer::Odd(_)) | None) => Ok(PathAnswer::Dropped(libc::EHOSTUNREACH)),
+            Err(Error::Refused(all)) if all.first().is_some_and(|r| DROPPED.contains(&r.errno)) => {
+                Ok(PathAnswer::Dropped(all[0].errno))
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
+
+/// The kernel's errors for packets that it drops.
+const DROPPED: [i32; 5] =
+    [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
 
 fn question(lookup: &Lookup) -> Vec<u8> {
     let bits = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
@@ -87,8 +123,8 @@ fn question(lookup: &Lookup) -> Vec<u8> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Found(Found),
-    /// The packets are dropped.
-    None,
+    /// The packets are dropped, by a route of this kind.
+    None(u8),
     /// A route type that does not send packets to one receiver.
     Odd(u8),
 }
@@ -103,7 +139,7 @@ fn read(message: &Message<'_>) -> Option<Answer> {
     match kind {
         RTN_LOCAL => return Some(Answer::Found(Found::Here)),
         RTN_UNICAST => {}
-        RTN_BLACKHOLE..=RTN_PROHIBIT => return Some(Answer::None),
+        RTN_BLACKHOLE..=RTN_PROHIBIT => return Some(Answer::None(kind)),
         // Broadcast and multicast have no one next hop that could be told.
         other => return Some(Answer::Odd(other)),
     }

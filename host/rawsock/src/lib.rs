@@ -4,13 +4,14 @@
 //! every one. [`rings`] shares slots with the kernel: an [`RxRing`] lends frames in place, a
 //! [`TxRing`] sends by one call per burst. A [`BlockRing`] lends blocks of many frames, for
 //! capture. [`socket`] opens and queries, [`tag`] restores VLAN tags, [`arrival`] gives arrival
-//! times of datagrams. A socket uses the calling thread's network namespace at its opening.
+//! times of datagrams. A [`Watcher`] sees packets in passing, at all interfaces. A socket uses the calling thread's network namespace at its opening.
 
 mod area;
 pub mod arrival;
 pub mod block;
 mod error;
 mod frames;
+mod glimpse;
 pub mod option;
 mod receive;
 mod ring;
@@ -24,6 +25,7 @@ pub use block::{
 };
 pub use error::{Error, Result};
 pub use frames::{Frames, MOST_BYTES, MOST_FRAMES};
+pub use glimpse::{Glimpse, Watcher};
 pub use receive::{Peeked, RxRing};
 pub use ring::{RingSizes, WHOLE_SLOT, rings};
 pub use sender::{Path, Sender, Tally};

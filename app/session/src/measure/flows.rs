@@ -382,6 +382,7 @@ mod tests {
             state: State::Established,
             interface: None,
             inode: 1,
+            queue: None,
         };
         let (a, b) = (address(1), address(2));
         let known = |flow: Option<FlowPorts>| flow.map(|flow| flow.to_string());

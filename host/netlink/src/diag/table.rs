@@ -38,6 +38,7 @@ pub(super) fn parse_inet(protocol: Protocol, text: &str) -> Vec<SocketInfo> {
             state: State::from_kernel(u8::from_str_radix(fields.get(3)?, 16).ok()?),
             interface: None,
             inode: fields.get(9)?.parse().ok()?,
+            queue: None,
         })
     };
     text.lines().skip(1).filter_map(line).collect()
