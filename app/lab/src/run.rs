@@ -34,3 +34,4 @@ pub(crate) mod switch_changes;
 pub(crate) mod teardown;
 pub(crate) mod tending;
 pub(crate) mod through_core;
+pub(crate) mod why;

@@ -5,6 +5,7 @@
 mod changes;
 mod events;
 mod reachability;
+mod why;
 mod wires;
 
 use netloom_model::forwarding::Forwarding;
@@ -19,6 +20,7 @@ pub use changes::{
 };
 pub use events::{Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, NodeCounters};
 pub use reachability::{Family, PairFamily, PairReachability, Reachability};
+pub use why::AskWhy;
 pub use wires::{DirectionView, FateView, Fates, WireView};
 
 /// A running lab in one line.

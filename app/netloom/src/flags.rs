@@ -17,6 +17,7 @@ mod serve;
 mod slice;
 mod switch;
 mod test;
+mod why;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ pub(crate) use switch::{
     SwitchMirror, SwitchPort,
 };
 pub(crate) use test::Test;
+pub(crate) use why::Why;
 
 /// Build whole networks inside this machine, from one file.
 #[derive(Debug, Parser)]
@@ -142,6 +144,8 @@ pub(crate) enum Verb {
     Cp(Copy),
     /// Ping from one node to another, or from all to all, and show which nodes answer.
     Ping(Ping),
+    /// Find out why packets of one node do not arrive at another: the way hop by hop, the cause, and its mend.
+    Why(Why),
     /// Draw a lab as a graph, for Graphviz or as SVG.
     Graph(Graph),
     /// Make kernels and RAM disks for virtual machines.

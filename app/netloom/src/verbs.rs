@@ -36,6 +36,7 @@ mod switch;
 mod test;
 mod top;
 mod up;
+mod why;
 mod wording;
 
 use std::os::fd::OwnedFd;
@@ -89,6 +90,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Logs(args) => logs::logs(lab, &args),
         Verb::Cp(args) => copy::cp(lab, &args),
         Verb::Ping(args) => ping::ping(lab, &args),
+        Verb::Why(args) => why::why(lab, &args),
         Verb::Image(verb) => image::image(&verb),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench { words } => bench::bench(&words),

@@ -107,4 +107,5 @@ mod vm_qemu;
 mod vm_vhost;
 mod walls;
 mod whole_machine;
+mod why;
 mod wire;

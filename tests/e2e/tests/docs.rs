@@ -126,6 +126,14 @@ fn the_guide_to_wires_runs() {
 }
 
 #[test]
+fn the_guide_to_what_does_not_arrive_runs() {
+    needs!("python3", "ip", "nft");
+    let machine = machine!();
+    run_document(&machine, "docs/guide/why.md", 4);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_walls_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/walls.md", 5);

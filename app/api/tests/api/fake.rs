@@ -13,7 +13,7 @@ use netloom_flow::control::requests::{Shown as FlowShown, Traced};
 use netloom_lab::call::{Answers, Call, Parameter, Within, Write};
 use netloom_lab::calls::{
     ApplyPlan, AskSwitch, CreateLink, CreateNode, CreateSwitch, DeleteNode, DeleteSwitch, Events,
-    Move, ReadFates, ReadLog, Repair, SetNode, ShowPlan,
+    Move, ReadFates, ReadLog, Repair, SetNode, ShowPlan, Why,
 };
 use netloom_lab::metrics::Metrics;
 use netloom_lab::stream::{Kept, Recorder};
@@ -205,6 +205,12 @@ impl Fake {
         if let Some(Move { request }) = call.downcast_ref() {
             Self::known("node", &request.to)?;
         }
+        if let Some(Why { request }) = call.downcast_ref() {
+            Self::known("node", &request.from)?;
+            if request.family.is_some_and(|family| !matches!(family, 4 | 6)) {
+                return invalid("the flow".into(), "the family is 4 or 6");
+            }
+        }
         match call.downcast_ref::<ApplyPlan>() {
             Some(call) if call.request.plan.is_none() => invalid("plan".into(), "is missing"),
             _ => Ok(()),
@@ -309,6 +315,7 @@ impl Fake {
             Box::new(Sliced { name: "fake".to_owned(), pid: 9, ..Sliced::default() }),
             Box::new(SliceShown { name: name.to_owned(), ..SliceShown::default() }),
             Box::new(Traced { port: 7, ..Traced::default() }),
+            Box::new(netloom_why::Report { from: "h1".into(), ..netloom_why::Report::default() }),
             Box::new(Applied { digest: "d".into(), done: true, ..Applied::default() }),
             Box::new(Ended { lab: "fake".to_owned() }),
             Box::new(node),

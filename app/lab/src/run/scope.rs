@@ -20,6 +20,7 @@ use netloom_model::plan::NodeId;
 use netloom_node::entry::Entry;
 use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, Request};
+use netloom_why::Report;
 use rustix::fs::{Mode, OFlags};
 
 use crate::run::running::Running;
@@ -27,7 +28,7 @@ use crate::service::LogMark;
 use crate::service::call::{Answers, Call, Inside, Named, Within};
 use crate::store::state::{SCOPE_MARK, State, make_private_dir};
 use crate::view::{
-    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabState, LabStatus,
+    Applied, Apply, AskWhy, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabState, LabStatus,
     LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
     NodeState, NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
@@ -533,8 +534,8 @@ macro_rules! without_names {
     ($($kind:ty),*) => { $(impl Named for $kind {})* };
 }
 without_names!(
-    Applied, Apply, Ended, Fates, FlowShown, LabEvent, LogLine, NewSwitch, Plan, Positions,
-    Request, Answer, Sliced, SliceShown, TraceWhat, Traced
+    Applied, Apply, AskWhy, Ended, Fates, FlowShown, LabEvent, LogLine, NewSwitch, Plan, Positions,
+    Report, Request, Answer, Sliced, SliceShown, TraceWhat, Traced
 );
 
 impl<C: Call> Answers<C> for Scoped

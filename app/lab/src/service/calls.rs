@@ -18,6 +18,7 @@ use netloom_model::drawing::Positions;
 use netloom_node::ping::Pace;
 use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, Request};
+use netloom_why::Report;
 
 use crate::Result;
 use crate::service::call::{Told, Within, defined};
@@ -27,9 +28,9 @@ use crate::service::values::{
 };
 use crate::service::{LogMark, Service};
 use crate::view::{
-    Applied, Apply, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabStatus, LinkSettings,
-    LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus,
-    Noting, PairReachability, Reachability, Repaired, SwitchStatus,
+    Applied, Apply, AskWhy, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabStatus,
+    LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
+    NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
 
 /// How long a call waits for something: up to a minute in milliseconds, not at all where nothing is said.
@@ -167,6 +168,17 @@ macro_rules! calls {
                 2 * (interval.saturating_mul(count) + timeout)
             }
         } do |lab, call| lab.ping_one(&call.node, &call.to, &call.family.0, call.pace());
+
+        Why = {
+            /// Find out why packets of one node do not arrive at another
+            ///
+            /// One probe is sent, which the answer describes; nothing is changed. An answer takes up to some seconds.
+            POST "/v1/why" as why, Reads, Long, outside "ways lead through other nodes: they are followed outside of nodes";
+            /// Whose packets, and where to
+            body request: AskWhy;
+            => One Report: "The way hop by hop, where the probe was lost, and why",
+            400 "The flow cannot be meant, or the nodes have no addresses of one family", 404 "No such node"
+        } do |lab, call| lab.why(&call.request);
 
         Events = {
             /// Tell what happens: a snapshot, then what is different each second

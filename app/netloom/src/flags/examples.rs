@@ -682,6 +682,15 @@ const USES: &[Uses] = &[
         ],
         exit: &[("1", "Some pair does not answer.")],
     },
+    Uses {
+        verb: "why",
+        examples: &[
+            ("netloom why h1 web", "where echo requests of h1 to web are lost, and why"),
+            ("netloom why h1 web 80/tcp", "the same of a connection to port 80"),
+            ("netloom why h1 web 53/udp -6 --json", "of datagrams over IPv6, for programs"),
+        ],
+        exit: &[("1", "The flow does not arrive.")],
+    },
     uses(
         "graph",
         &[

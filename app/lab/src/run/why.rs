@@ -1,0 +1,154 @@
+//! Why a flow does not arrive: facts, a probe, and what the pure part (`core/why`) makes of them.
+//!
+//! Everything is read from outside of nodes: short-lived threads enter their network namespaces and ask their kernels. The
+//! probe is one connection, datagram or echo request by an ordinary socket of the sender's network. Packet sockets along the
+//! way see it pass. All of it are descriptors of this process, so that nothing stays when it ends, however that happens.
+
+mod facts;
+mod frames;
+mod probe;
+mod reading;
+mod watching;
+
+use std::net::IpAddr;
+
+use netloom_model::lookup::slot;
+use netloom_model::plan::Slot;
+use netloom_why::facts::{Facts, Life, Lookup, Routed};
+use netloom_why::{Flow, Outcome, Protocol, Report, judge, walk};
+
+use crate::run::running::Running;
+use crate::view::AskWhy;
+use crate::{Error, Result, Subject};
+use facts::LabFacts;
+use probe::Probe;
+
+/// The port that a probe is taken to have where none can be sent.
+const NO_PORT: u16 = 49_152;
+
+impl Running {
+    /// Finds out why a flow does not arrive.
+    ///
+    /// # Errors
+    /// There is no such node, nothing to send from or to, or a node's network cannot be read.
+    pub(crate) fn why(&self, asked: &AskWhy) -> Result<Report> {
+        let state = self.state();
+        check(asked)?;
+        let from = slot(&state.plan, &asked.from)?;
+        let mut facts = LabFacts::new(self, &state);
+        let to = receiver(&mut facts, &asked.to)?;
+        let ends = addresses(&mut facts, asked, from, to)?;
+        let sender = facts.node(&asked.from)?;
+        let probe = match sender.life {
+            Life::Up => Ok(Probe::open(&facts, &asked.from, asked.protocol, ends)?),
+            Life::Dead => Err(format!("node {} does not run", asked.from)),
+            Life::Guest => Err(format!(
+                "node {} is a virtual machine, which only its own programs can send from",
+                asked.from
+            )),
+        };
+        let port = probe.as_ref().map_or(NO_PORT, |probe| probe.port);
+        let flow = Flow {
+            from: asked.from.clone(),
+            to: state.plan.nodes[to].name.clone(),
+            source: ends.0,
+            destination: ends.1,
+            protocol: asked.protocol,
+            ports: match asked.protocol {
+                Protocol::Icmp => [0, 0],
+                _ => [port, asked.port.unwrap_or(0)],
+            },
+            answers: false,
+        };
+        let there = walk(&mut facts, &flow, &[])?;
+        let back = walk(&mut facts, &flow.back(), &there.nodes)?;
+        let observed = match probe {
+            Ok(probe) => watching::watch(&mut facts, &flow, (&there, &back), probe)?,
+            Err(why) => netloom_why::Observed {
+                probe: "nothing".into(),
+                outcome: Outcome::NotSent(why),
+                ..netloom_why::Observed::default()
+            },
+        };
+        Ok(judge(&flow, &there, &back, &observed))
+    }
+}
+
+fn check(asked: &AskWhy) -> Result<()> {
+    let invalid = |reason: &str| {
+        Err(Error::Invalid { object: Subject::from("the flow"), reason: reason.to_owned() })
+    };
+    match (asked.protocol, asked.port, asked.family) {
+        (Protocol::Icmp, Some(_), _) => {
+            invalid("echo requests have no port; write 80/tcp or 53/udp")
+        }
+        (Protocol::Tcp | Protocol::Udp, None | Some(0), _) => {
+            invalid("a port from 1 to 65535 is missing; write 80/tcp or 53/udp")
+        }
+        (_, _, Some(family)) if !matches!(family, 4 | 6) => invalid("the family is 4 or 6"),
+        _ => Ok(()),
+    }
+}
+
+/// The node that is to receive: by its name, or by an address that the plan gives it or that it has.
+fn receiver(facts: &mut LabFacts<'_>, to: &str) -> Result<Slot> {
+    let Ok(address) = to.parse::<IpAddr>() else { return Ok(slot(facts.plan(), to)?) };
+    let slots: Vec<Slot> = facts.plan().slots().collect();
+    let planned = slots.iter().find(|at| {
+        let all = facts.plan().nodes[**at].interfaces.iter().flat_map(|i| &i.addresses);
+        all.into_iter().any(|net| net.addr() == address)
+    });
+    if let Some(found) = planned {
+        return Ok(*found);
+    }
+    for at in slots {
+        let name = facts.plan().nodes[at].name.clone();
+        if facts.node(&name)?.has(address) {
+            return Ok(at);
+        }
+    }
+    let reason =
+        format!("no node of lab {:?} has it; write a node's name or its address", facts.lab());
+    Err(Error::Invalid { object: format!("address {address}").into(), reason })
+}
+
+/// Source and destination.
+fn addresses(
+    facts: &mut LabFacts<'_>,
+    asked: &AskWhy,
+    from: Slot,
+    to: Slot,
+) -> Result<(IpAddr, IpAddr)> {
+    let families: Vec<u8> = match (asked.to.parse::<IpAddr>(), asked.family) {
+        (Ok(address), _) => vec![if address.is_ipv4() { 4 } else { 6 }],
+        (_, Some(family)) => vec![family],
+        _ => vec![4, 6],
+    };
+    let [from_name, to_name] = [from, to].map(|at| facts.plan().nodes[at].name.clone());
+    for family in &families {
+        let destination = match asked.to.parse::<IpAddr>() {
+            Ok(address) => Some(address),
+            Err(_) => facts.address(to, *family)?,
+        };
+        let Some(destination) = destination else { continue };
+        // The kernel's choice, which depends on the route.
+        let routed = match facts.node(&from_name)?.life {
+            Life::Dead => None,
+            _ => match facts.route(&from_name, &Lookup { to: destination, came: None })? {
+                Routed::Leaves { source, .. } => source,
+                _ => None,
+            },
+        };
+        let source = match routed {
+            Some(source) => Some(source),
+            None => facts.held(from, *family)?,
+        };
+        if let Some(source) = source {
+            return Ok((source, destination));
+        }
+    }
+    let families: Vec<String> = families.iter().map(|family| format!("IPv{family}")).collect();
+    let families = families.join(" or ");
+    let reason = format!("both nodes need an address of {families}, now or by the plan");
+    Err(Error::Invalid { object: format!("way from {from_name:?} to {to_name:?}").into(), reason })
+}

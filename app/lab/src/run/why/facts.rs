@@ -1,0 +1,359 @@
+//! Answers the questions of `core/why` about a running lab: each node, link and switch is read once.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use netloom_model::Plan;
+use netloom_model::lookup::path::{self, Finder, Passage, Question};
+use netloom_model::lookup::slot;
+use netloom_model::lookup::target::Space;
+use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot};
+use netloom_netlink::{Family, Found, Lookup as KernelLookup, PathAnswer, Socket};
+use netloom_switch::rules::Vlan;
+use netloom_sys::namespace;
+use netloom_why::Place;
+use netloom_why::facts::{
+    Crossing, Discarding, Facts, Life, Link, Lookup, Node, PlannedInterface, PlannedRoute,
+    PortRules, Refusal, Routed, Station, Switch,
+};
+
+use super::reading;
+use crate::run::running::Running;
+use crate::store::state::State;
+use crate::view::LinkStatus;
+use crate::{Error, Result};
+
+/// The kernel's table of ordinary routes comes first where several have a route.
+const DISCARDS: [(u8, &str); 3] = [(6, "blackhole"), (7, "unreachable"), (8, "prohibit")];
+
+pub(super) struct LabFacts<'a> {
+    running: &'a Running,
+    state: &'a State,
+    spaces: BTreeMap<Slot, Option<Rc<OwnedFd>>>,
+    nodes: BTreeMap<String, Rc<Node>>,
+    links: BTreeMap<String, Rc<Link>>,
+}
+
+impl<'a> LabFacts<'a> {
+    pub(super) fn new(running: &'a Running, state: &'a State) -> LabFacts<'a> {
+        let (spaces, nodes, links) = Default::default();
+        LabFacts { running, state, spaces, nodes, links }
+    }
+
+    pub(super) fn plan(&self) -> &'a Plan {
+        &self.state.plan
+    }
+
+    /// The network namespace of a node; `None` if its init has ended.
+    pub(super) fn space(&self, at: Slot) -> Option<Rc<OwnedFd>> {
+        if let Some(known) = self.spaces.get(&at) {
+            return known.clone();
+        }
+        let pids = self.running.pids_of(self.plan(), &[at].into());
+        let pid = pids.get(at.get()).copied().flatten()?;
+        namespace::network_of(pid).ok().map(Rc::new)
+    }
+
+    /// The namespace of switches' ports.
+    pub(super) fn core(&self) -> Option<OwnedFd> {
+        self.running.core_network()
+    }
+
+    /// Does something in a node's network namespace; `None` if its init has ended.
+    pub(super) fn within<T: Send>(
+        &self,
+        at: Slot,
+        f: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<Option<T>> {
+        let Some(space) = self.space(at) else { return Ok(None) };
+        inside(&space, f).map(Some)
+    }
+
+    /// The address of a family that a node is known by: the plan's, else one that it has.
+    pub(super) fn address(&mut self, at: Slot, family: u8) -> Result<Option<IpAddr>> {
+        let planned = planned_address(&self.plan().nodes[at], family);
+        match planned {
+            Some(planned) => Ok(Some(planned)),
+            None => self.held(at, family),
+        }
+    }
+
+    /// An address of a family that a node has; the plan's if it has none.
+    pub(super) fn held(&mut self, at: Slot, family: u8) -> Result<Option<IpAddr>> {
+        let planned = &self.plan().nodes[at];
+        let node = self.node(&planned.name)?;
+        let mut all = node.interfaces.iter().flat_map(|i| &i.addresses).map(ipnet::IpNet::addr);
+        let usable = |a: &IpAddr| {
+            let link_local = matches!(a, IpAddr::V6(six) if six.is_unicast_link_local());
+            a.is_ipv4() == (family == 4) && !a.is_loopback() && !link_local
+        };
+        let preferred = planned_address(planned, family);
+        Ok(preferred.filter(|p| node.has(*p)).or_else(|| all.find(usable)).or(preferred))
+    }
+
+    /// A link as it is now, read again.
+    pub(super) fn fresh_link(&self, link: &str) -> Result<Link> {
+        Ok(of_status(&self.running.link(link)?))
+    }
+
+    fn read(&self, at: Slot) -> Result<Node> {
+        let planned = &self.plan().nodes[at];
+        let read = match planned.kind.as_vm() {
+            Some(_) => self.space(at).map(|_| Node { life: Life::Guest, ..Node::default() }),
+            None => self.within(at, || reading::node(planned))?,
+        };
+        let mut node = read.unwrap_or(Node { life: Life::Dead, ..Node::default() });
+        node.name.clone_from(&planned.name);
+        node.planned = planned.interfaces.iter().map(|i| self.planned_interface(i)).collect();
+        node.planned_routes = planned_routes(planned);
+        Ok(node)
+    }
+
+    fn planned_interface(&self, of: &netloom_model::plan::Interface) -> PlannedInterface {
+        let link = self.plan().link_at(of.link);
+        PlannedInterface {
+            name: of.name.clone(),
+            addresses: of.addresses.clone(),
+            link: link.map_or_else(String::new, |link| link.name.clone()),
+            unplugged: link.is_some_and(|link| self.state.down.contains(&link.id)),
+            mtu: of.mtu,
+        }
+    }
+
+    fn slot(&self, node: &str) -> Result<Slot> {
+        Ok(slot(self.plan(), node)?)
+    }
+
+    /// Directions of links that have a wire, as far as the plan tells: their points are at other interfaces.
+    fn wired(&mut self, crossed: &[(LinkSlot, usize)]) -> Result<Vec<(String, usize)>> {
+        let mut all = Vec::new();
+        for (link, _) in crossed {
+            let name = self.plan().links[*link].name.clone();
+            let found = self.link(&name)?;
+            if found.wire.is_some() {
+                let ends = (0..2).filter(|end| !found.impairments[*end].is_empty());
+                all.extend(ends.map(|end| (name.clone(), end)));
+            }
+        }
+        Ok(all)
+    }
+
+    fn crossings(&mut self, crossed: &[(LinkSlot, usize)]) -> Result<Vec<Crossing>> {
+        let wired = self.wired(crossed)?;
+        let plan = self.plan();
+        let named = wired.iter().map(|(link, end)| (link.as_str(), *end));
+        let finder = Finder::new(plan, named);
+        let ports: Vec<_> = crossed.iter().map(|at| finder.ports_of(*at)).collect();
+        let crossing = |(at, (link, from)): (usize, &(LinkSlot, usize))| {
+            let planned = &plan.links[*link];
+            let switch = match &planned.ends[1 - from] {
+                PlannedEnd::Port { switch, .. } => Some(&plan.switches[*switch]),
+                _ => None,
+            };
+            let next = ports.get(at + 1);
+            Crossing {
+                link: planned.name.clone(),
+                from: *from,
+                into: ports[at][1].as_ref().map(place),
+                switch: switch.map(|s| Switch { name: s.name.clone(), kind: s.kind.word().into() }),
+                out_of: next.and_then(|next| next[0].as_ref()).map(place),
+            }
+        };
+        Ok(crossed.iter().enumerate().map(crossing).collect())
+    }
+}
+
+/// Does something in a network namespace, on a thread that ends.
+pub(super) fn inside<T: Send>(space: &OwnedFd, f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    namespace::run_in(space.as_fd(), "netloom-why", f)
+}
+
+fn place(passage: &Passage) -> Place {
+    let node = match &passage.space {
+        Space::Node(node) => Some(node.clone()),
+        Space::Core | Space::Host => None,
+    };
+    let (interface, name) = (passage.interface.clone(), passage.name.clone());
+    Place { node, interface, out: passage.out, name }
+}
+
+fn planned_address(node: &PlannedNode, family: u8) -> Option<IpAddr> {
+    if family == 4 { node.ipv4().map(IpAddr::V4) } else { node.ipv6().map(IpAddr::V6) }
+}
+
+fn planned_routes(node: &PlannedNode) -> Vec<PlannedRoute> {
+    let name = |at: usize| node.interfaces.get(at).map(|i| i.name.clone()).unwrap_or_default();
+    let route = |route: &netloom_model::plan::Route| {
+        let also = route.also.iter().map(|hop| (Some(hop.via), name(hop.interface)));
+        let hops = std::iter::once((route.via, name(route.interface))).chain(also).collect();
+        PlannedRoute { to: route.to, hops }
+    };
+    node.routes.iter().map(route).collect()
+}
+
+fn of_status(status: &LinkStatus) -> Link {
+    let mut link = Link {
+        down: status.down,
+        ends: status.ends.clone(),
+        wire: status.wire.as_ref().map(|wire| wire.state.clone()),
+        ..Link::default()
+    };
+    let directions = status.wire.iter().flat_map(|wire| &wire.directions).enumerate().take(2);
+    for (end, direction) in directions.filter_map(|(end, d)| Some((end, d.as_ref()?))) {
+        link.impairments[end].clone_from(&direction.impairments);
+        link.lost[end].clone_from(&direction.lost);
+    }
+    link
+}
+
+impl Facts for LabFacts<'_> {
+    type Error = Error;
+
+    fn lab(&self) -> &str {
+        &self.state.plan.lab
+    }
+
+    fn node(&mut self, node: &str) -> Result<Rc<Node>> {
+        if let Some(known) = self.nodes.get(node) {
+            return Ok(Rc::clone(known));
+        }
+        let at = self.slot(node)?;
+        let space = self.space(at);
+        self.spaces.insert(at, space);
+        let read = Rc::new(self.read(at)?);
+        self.nodes.insert(node.to_owned(), Rc::clone(&read));
+        Ok(read)
+    }
+
+    fn route(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Routed> {
+        let at = self.slot(node)?;
+        let known = self.node(node)?;
+        if known.life != Life::Up {
+            return by_plan(self.plan(), node, lookup);
+        }
+        let came = lookup
+            .came
+            .and_then(|(source, interface)| Some((source, known.interface(interface)?.index)));
+        let asked = KernelLookup { to: lookup.to, forwarded: came };
+        let object = format!("node {node:?}");
+        let answer = self.within(at, || {
+            let refused = || Error::of(&object, "ask for its route");
+            let mut socket = Socket::open_to_ask().map_err(refused())?;
+            socket.path_to(&asked).map_err(refused())
+        })?;
+        let name = |index: u32| {
+            let found = known.interfaces.iter().find(|i| i.index == index);
+            found.map_or_else(|| format!("interface {index}"), |i| i.name.clone())
+        };
+        Ok(match answer {
+            None => Routed::Refused(Refusal::NoRoute),
+            Some(PathAnswer::Found(Found::Here)) => Routed::Here,
+            Some(PathAnswer::Found(Found::Leaves { link, via, source })) => {
+                Routed::Leaves { interface: name(link), via, source }
+            }
+            Some(PathAnswer::Dropped(errno)) => Routed::Refused(refusal(errno)),
+        })
+    }
+
+    fn discarding(&mut self, node: &str, to: IpAddr) -> Result<Vec<Discarding>> {
+        let at = self.slot(node)?;
+        let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
+        let object = format!("node {node:?}");
+        let routes = self.within(at, || {
+            let refused = || Error::of(&object, "read its routes");
+            let mut socket = Socket::open_to_ask().map_err(refused())?;
+            socket.forwarding_routes(family).map_err(refused())
+        })?;
+        let of_kind = |route: netloom_netlink::ForwardingRoute| {
+            let (_, kind) = DISCARDS.iter().find(|(number, _)| *number == route.kind)?;
+            let (table, origin) = (route.table, route.origin);
+            Some(Discarding { kind, to: route.to, table, origin })
+        };
+        Ok(routes.unwrap_or_default().into_iter().filter_map(of_kind).collect())
+    }
+
+    fn stations(&mut self, node: &str, interface: &str) -> Result<Vec<Station>> {
+        let at = self.slot(node)?;
+        let plan = self.plan();
+        let own = plan.nodes[at].interfaces.iter().position(|i| i.name == interface);
+        let Some(own) = own else { return Ok(vec![]) };
+        let mut all = Vec::new();
+        for found in Finder::new(plan, []).stations(at, own) {
+            let station = &plan.nodes[found.node];
+            all.push(Station {
+                node: station.name.clone(),
+                interface: station.interfaces[found.interface].name.clone(),
+                crossed: self.crossings(&found.crossed)?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn link(&mut self, link: &str) -> Result<Rc<Link>> {
+        if let Some(known) = self.links.get(link) {
+            return Ok(Rc::clone(known));
+        }
+        let read = Rc::new(self.fresh_link(link)?);
+        self.links.insert(link.to_owned(), Rc::clone(&read));
+        Ok(read)
+    }
+
+    fn ports(&mut self, switch: &str, links: [&str; 2]) -> Result<Option<[PortRules; 2]>> {
+        let running = self.running;
+        let shown = running.kept.keepers.switches.ports(&running.folder, switch);
+        let port = |link: &str| {
+            let planned = self.plan().links.iter().find(|l| l.name == link)?;
+            let side = (0..2).find(|side| {
+                let at = self.plan().shm_switch_at(&planned.ends[*side]);
+                let found = at.and_then(|at| self.plan().switch_at(at));
+                found.is_some_and(|s| s.name == switch)
+            })?;
+            let name = self.plan().port_name(planned, side);
+            let found = shown.iter().find(|port| port.name == name)?;
+            Some(PortRules {
+                port: name,
+                untagged: untagged(found.rules.vlan.as_ref()),
+                macs: found.rules.macs.iter().map(|mac| mac.0).collect(),
+            })
+        };
+        Ok(port(links[0]).zip(port(links[1])).map(|(a, b)| [a, b]))
+    }
+}
+
+/// Ports without a rule are access ports of VLAN 1 once another has one.
+fn untagged(vlan: Option<&Vlan>) -> Option<u16> {
+    match vlan {
+        None => Some(1),
+        Some(Vlan::Access(vid)) => Some(vid.number()),
+        Some(Vlan::Trunk { native, .. }) => native.map(|vid| vid.number()),
+    }
+}
+
+fn refusal(errno: i32) -> Refusal {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::HOSTUNREACH => Refusal::Unreachable,
+        Errno::ACCESS => Refusal::Prohibited,
+        Errno::INVAL => Refusal::Invalid,
+        Errno::XDEV => Refusal::ReversePath,
+        _ => Refusal::NoRoute,
+    }
+}
+
+/// For a node whose kernel cannot be asked.
+fn by_plan(plan: &Plan, node: &str, lookup: &Lookup<'_>) -> Result<Routed> {
+    let own = &path::node(plan, node)?.interfaces;
+    if own.iter().flat_map(|i| &i.addresses).any(|net| net.addr() == lookup.to) {
+        return Ok(Routed::Here);
+    }
+    let question = Question { node, to: lookup.to, forwarded: lookup.came };
+    Ok(match path::by_plan(plan, &question)? {
+        Ok(next) => {
+            let source = next.source.filter(|_| lookup.came.is_none());
+            Routed::Leaves { interface: next.interface, via: next.via, source }
+        }
+        Err(_) => Routed::Refused(Refusal::NoRoute),
+    })
+}

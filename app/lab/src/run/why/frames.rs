@@ -1,0 +1,235 @@
+//! Frames that were seen: the probe, its answer, questions for hardware addresses, and ICMP errors about it.
+//!
+//! Whatever a node sends comes here: no length is trusted, and no frame makes a reader panic. Specification: RFC 826, RFC 791,
+//! RFC 8200, RFC 4861 section 4.3, RFC 792, RFC 4443.
+
+use std::net::IpAddr;
+
+use netloom_why::{Flow, Protocol};
+
+/// What a frame is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A packet of the flow.
+    Probe,
+    /// A packet of its answer.
+    Answer,
+    /// A question for the hardware address of `target`, from `sender` where it says so.
+    Question { target: IpAddr, sender: Option<IpAddr> },
+    /// An ICMP error about a packet of the flow.
+    Error { from: IpAddr, to: IpAddr, words: &'static str },
+}
+
+/// An IP packet's parts.
+struct Packet<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    body: &'a [u8],
+}
+
+/// What a frame is to a flow; `id` is the identifier of its echo requests.
+pub(super) fn read(flow: &Flow, id: u16, frame: &[u8]) -> Option<Frame> {
+    let payload = frame.get(14..)?;
+    // To all: of a neighbour that is known the kernel asks again by an ordinary frame, which tells nothing of this flow.
+    let to_all = frame.first().is_some_and(|byte| byte & 1 == 1);
+    let packet = match two(frame, 12)? {
+        0x0806 => return arp(payload).filter(|_| to_all),
+        0x0800 => four(payload)?,
+        0x86dd => six(payload)?,
+        _ => return None,
+    };
+    if let Some(question) = neighbour(&packet) {
+        return Some(question).filter(|_| to_all);
+    }
+    if belongs(flow, id, &packet) {
+        return Some(Frame::Probe);
+    }
+    if belongs(&flow.back(), id, &packet) {
+        return Some(Frame::Answer);
+    }
+    error(flow, id, &packet)
+}
+
+fn two(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.first_chunk::<2>().map(|two| u16::from_be_bytes(*two))
+}
+
+fn address4(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    bytes.get(at..)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets))
+}
+
+fn address6(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    bytes.get(at..)?.first_chunk::<16>().map(|octets| IpAddr::from(*octets))
+}
+
+fn arp(payload: &[u8]) -> Option<Frame> {
+    let is_request = two(payload, 0)? == 1 && two(payload, 2)? == 0x0800 && two(payload, 6)? == 1;
+    let (sender, target) = (address4(payload, 14)?, address4(payload, 24)?);
+    is_request.then_some(Frame::Question { target, sender: Some(sender) })
+}
+
+fn four(payload: &[u8]) -> Option<Packet<'_>> {
+    let head = usize::from(payload.first()? & 0x0f) * 4;
+    // Only the first fragment has a transport header.
+    let first = two(payload, 6)? & 0x1fff == 0;
+    let packet = Packet {
+        source: address4(payload, 12)?,
+        destination: address4(payload, 16)?,
+        protocol: *payload.get(9)?,
+        body: payload.get(head..)?,
+    };
+    (head >= 20 && first).then_some(packet)
+}
+
+fn six(payload: &[u8]) -> Option<Packet<'_>> {
+    Some(Packet {
+        source: address6(payload, 8)?,
+        destination: address6(payload, 24)?,
+        protocol: *payload.get(6)?,
+        body: payload.get(40..)?,
+    })
+}
+
+fn neighbour(packet: &Packet<'_>) -> Option<Frame> {
+    let asks = packet.protocol == 58 && packet.body.first() == Some(&135);
+    let target = address6(packet.body, 8)?;
+    asks.then_some(Frame::Question { target, sender: None })
+}
+
+fn belongs(flow: &Flow, id: u16, packet: &Packet<'_>) -> bool {
+    let ipv4 = flow.destination.is_ipv4();
+    let ends = (packet.source, packet.destination) == (flow.source, flow.destination);
+    if !ends || packet.protocol != flow.protocol.number(ipv4) {
+        return false;
+    }
+    match flow.protocol {
+        Protocol::Icmp => {
+            let kind = match (ipv4, flow.answers) {
+                (true, false) => 8,
+                (true, true) => 0,
+                (false, false) => 128,
+                (false, true) => 129,
+            };
+            packet.body.first() == Some(&kind) && two(packet.body, 4) == Some(id)
+        }
+        _ => two(packet.body, 0).zip(two(packet.body, 2)) == Some((flow.ports[0], flow.ports[1])),
+    }
+}
+
+fn error(flow: &Flow, id: u16, packet: &Packet<'_>) -> Option<Frame> {
+    let (kind, code) = (*packet.body.first()?, *packet.body.get(1)?);
+    let ipv4 = flow.destination.is_ipv4();
+    let about = packet.body.get(8..)?;
+    let about = if ipv4 { four(about)? } else { six(about)? };
+    let words = match (packet.protocol, kind, code) {
+        (1, 3, 0) => "network unreachable",
+        (1, 3, 1) => "host unreachable",
+        (1, 3, 3) => "port unreachable",
+        (1, 3, 4) => "fragmentation needed",
+        (1, 3, 9 | 10 | 13) => "communication prohibited",
+        (1, 3, _) => "destination unreachable",
+        (1, 11, _) => "time exceeded",
+        (58, 1, 0) => "no route to destination",
+        (58, 1, 1) => "communication prohibited",
+        (58, 1, 3) => "address unreachable",
+        (58, 1, 4) => "port unreachable",
+        (58, 1, _) => "destination unreachable",
+        (58, 2, _) => "packet too big",
+        (58, 3, _) => "time exceeded",
+        _ => return None,
+    };
+    let found = Frame::Error { from: packet.source, to: packet.destination, words };
+    belongs(flow, id, &about).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flow(protocol: Protocol) -> Flow {
+        Flow {
+            from: "a".into(),
+            to: "b".into(),
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 1, 2].into(),
+            protocol,
+            ports: [5000, 80],
+            answers: false,
+        }
+    }
+
+    fn ip(protocol: u8, source: [u8; 4], destination: [u8; 4], body: &[u8]) -> Vec<u8> {
+        let mut head = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0];
+        head.extend(source);
+        head.extend(destination);
+        head.extend_from_slice(body);
+        head
+    }
+
+    fn frame(kind: u16, payload: &[u8]) -> Vec<u8> {
+        [&[0; 12][..], &kind.to_be_bytes(), payload].concat()
+    }
+
+    const A: [u8; 4] = [10, 0, 0, 1];
+    const B: [u8; 4] = [10, 0, 1, 2];
+
+    #[test]
+    fn the_probe_its_answer_and_errors_about_it_are_told_apart() {
+        let flow = flow(Protocol::Tcp);
+        let ports = [5000_u16.to_be_bytes(), 80_u16.to_be_bytes()].concat();
+        let back = [80_u16.to_be_bytes(), 5000_u16.to_be_bytes()].concat();
+        let read = |payload: &[u8]| read(&flow, 0, &frame(0x0800, payload));
+        assert_eq!(read(&ip(6, A, B, &ports)), Some(Frame::Probe));
+        assert_eq!(read(&ip(6, B, A, &back)), Some(Frame::Answer));
+        assert_eq!(read(&ip(6, A, B, &back)), None);
+        assert_eq!(read(&ip(17, A, B, &ports)), None);
+        let about = ip(6, A, B, &ports);
+        let body = [&[3, 13, 0, 0, 0, 0, 0, 0][..], &about].concat();
+        let router = [10, 0, 0, 254];
+        let words = "communication prohibited";
+        let told = Frame::Error { from: router.into(), to: A.into(), words };
+        assert_eq!(read(&ip(1, router, A, &body)), Some(told));
+        let other = [&[3, 13, 0, 0, 0, 0, 0, 0][..], &ip(6, A, B, &back)].concat();
+        assert_eq!(read(&ip(1, router, A, &other)), None, "of another flow");
+    }
+
+    #[test]
+    fn echo_requests_are_known_by_their_identifier_and_questions_by_their_target() {
+        let flow = flow(Protocol::Icmp);
+        let echo =
+            |kind: u8, id: u16| [vec![kind, 0, 0, 0], id.to_be_bytes().into(), vec![0, 1]].concat();
+        let found = |payload: &[u8]| read(&flow, 7, &frame(0x0800, payload));
+        assert_eq!(found(&ip(1, A, B, &echo(8, 7))), Some(Frame::Probe));
+        assert_eq!(found(&ip(1, A, B, &echo(8, 6))), None);
+        assert_eq!(found(&ip(1, B, A, &echo(0, 7))), Some(Frame::Answer));
+        let mut arp = vec![0, 1, 8, 0, 6, 4, 0, 1];
+        arp.extend([0; 6]);
+        arp.extend(A);
+        arp.extend([0; 6]);
+        arp.extend([10, 0, 0, 254]);
+        let question = Frame::Question { target: [10, 0, 0, 254].into(), sender: Some(A.into()) };
+        let to_all = |arp: &[u8]| {
+            let mut frame = frame(0x0806, arp);
+            frame[..6].fill(0xff);
+            frame
+        };
+        assert_eq!(read(&flow, 7, &to_all(&arp)), Some(question));
+        assert_eq!(read(&flow, 7, &frame(0x0806, &arp)), None, "of a known neighbour");
+        arp[7] = 2;
+        assert_eq!(read(&flow, 7, &to_all(&arp)), None, "an answer");
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_makes_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..128), kind in 0usize..3) {
+            let mut bytes = bytes;
+            if bytes.len() > 13 {
+                bytes[12..14].copy_from_slice(&[[8, 6], [8, 0], [0x86, 0xdd]][kind]);
+            }
+            let _ = read(&flow(Protocol::Udp), 1, &bytes);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The probe: one connection, datagram or echo request from the sender's network.
+//!
+//! A connection that is made is reset at once, so that neither side keeps anything of it. Sockets are opened by a thread in
+//! the node's network, and closed with this process at the latest.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use netloom_model::lookup::slot;
+use netloom_sys::random;
+use netloom_why::{Outcome, Protocol};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use super::facts::LabFacts;
+use crate::{Error, Result};
+
+/// A probe that is ready to be sent.
+pub(super) struct Probe {
+    fd: OwnedFd,
+    /// Its source port; 0 for echo requests.
+    pub(super) port: u16,
+    /// The identifier of echo requests.
+    pub(super) id: u16,
+    protocol: Protocol,
+    destination: IpAddr,
+    sent: u16,
+}
+
+impl Probe {
+    /// Opens it in the network of a node.
+    pub(super) fn open(
+        facts: &LabFacts<'_>,
+        node: &str,
+        protocol: Protocol,
+        (source, destination): (IpAddr, IpAddr),
+    ) -> Result<Probe> {
+        let at = slot(facts.plan(), node)?;
+        let object = format!("node {node:?}");
+        let opened = facts.within(at, || {
+            socket(protocol, source).map_err(Error::of(&object, "open a socket for a probe"))
+        })?;
+        let fd = opened.ok_or_else(|| Error::DeadNode(node.to_owned()))?;
+        let name =
+            rustix::net::getsockname(&fd).ok().and_then(|name| SocketAddr::try_from(name).ok());
+        let port = name.map_or(0, |name| name.port());
+        let mut id = [0; 2];
+        random::fill(&mut id).map_err(Error::of(&object, "choose an identifier for a probe"))?;
+        let id = u16::from_ne_bytes(id);
+        Ok(Probe { fd, port, id, protocol, destination, sent: 0 })
+    }
+
+    /// What it is, in words.
+    pub(super) fn words(&self, port: u16) -> String {
+        match self.protocol {
+            Protocol::Icmp => format!("echo requests with identifier {}", self.id),
+            Protocol::Tcp => format!(
+                "one request for a connection from port {} to port {port}, reset if it is accepted",
+                self.port
+            ),
+            Protocol::Udp => format!("empty datagrams from port {} to port {port}", self.port),
+        }
+    }
+
+    /// Whether it may be sent again; the kernel repeats requests for connections by itself.
+    pub(super) fn repeats(&self) -> bool {
+        self.protocol != Protocol::Tcp
+    }
+
+    /// Sends it.
+    pub(super) fn send(&mut self, port: u16) -> Option<Outcome> {
+        self.sent += 1;
+        let to = SocketAddr::new(self.destination, port);
+        let sent = match self.protocol {
+            Protocol::Icmp => {
+                let echo = echo(self.destination.is_ipv4(), self.id, self.sent);
+                let to = SocketAddr::new(self.destination, 0);
+                rustix::net::sendto(&self.fd, &echo, SendFlags::empty(), &to).map(drop)
+            }
+            Protocol::Tcp => rustix::net::connect(&self.fd, &to),
+            Protocol::Udp => rustix::net::connect(&self.fd, &to)
+                .and_then(|()| rustix::net::send(&self.fd, &[], SendFlags::empty()).map(drop)),
+        };
+        match sent {
+            Ok(()) | Err(Errno::INPROGRESS) => None,
+            Err(errno) => refused(errno),
+        }
+    }
+
+    /// What has come of it by now.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        match self.protocol {
+            Protocol::Icmp => self.echoed(),
+            Protocol::Tcp => {
+                let error = sockopt::socket_error(&self.fd);
+                match error {
+                    Ok(Ok(())) => {
+                        rustix::net::getpeername(&self.fd).ok().map(|_| Outcome::Answered)
+                    }
+                    Ok(Err(errno)) | Err(errno) => refused(errno),
+                }
+            }
+            Protocol::Udp => {
+                let mut buffer = [0; 16];
+                match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::TRUNC) {
+                    Ok(_) => Some(Outcome::Answered),
+                    Err(errno) => refused(errno),
+                }
+            }
+        }
+    }
+
+    fn echoed(&self) -> Option<Outcome> {
+        let mut buffer = [0; 128];
+        loop {
+            let length = match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::empty()) {
+                Ok((length, _)) => length,
+                Err(_) => return None,
+            };
+            let packet = buffer.get(..length)?;
+            // A raw socket of IPv4 gets the IP header, too (raw(7)).
+            let head = match self.destination.is_ipv4() {
+                true => packet.first().map_or(0, |byte| usize::from(byte & 0x0f) * 4),
+                false => 0,
+            };
+            let kind = if self.destination.is_ipv4() { 0 } else { 129 };
+            let body = packet.get(head..).unwrap_or_default();
+            if body.first() == Some(&kind) && body.get(4..6) == Some(&self.id.to_be_bytes()[..]) {
+                return Some(Outcome::Answered);
+            }
+        }
+    }
+}
+
+impl AsFd for Probe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn socket(protocol: Protocol, source: IpAddr) -> io::Result<OwnedFd> {
+    let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let open = |kind, number| rustix::net::socket_with(family, kind, flags, number);
+    let fd = match protocol {
+        Protocol::Icmp if source.is_ipv4() => open(SocketType::RAW, Some(ipproto::ICMP))?,
+        Protocol::Icmp => open(SocketType::RAW, Some(ipproto::ICMPV6))?,
+        Protocol::Tcp => open(SocketType::STREAM, None)?,
+        Protocol::Udp => open(SocketType::DGRAM, None)?,
+    };
+    if protocol == Protocol::Tcp {
+        // Closing resets the connection: no end of it waits (tcp(7), TIME_WAIT).
+        sockopt::set_socket_linger(&fd, Some(Duration::ZERO))?;
+    }
+    let any = match source {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    if protocol != Protocol::Icmp {
+        // The kernel chooses the source address by the route, as for any program.
+        rustix::net::bind(&fd, &SocketAddr::new(any, 0))?;
+    }
+    Ok(fd)
+}
+
+/// RFC 792, RFC 4443 section 4.1; the kernel computes the checksum of ICMPv6.
+fn echo(ipv4: bool, id: u16, sequence: u16) -> [u8; 8] {
+    let kind: u16 = if ipv4 { 0x0800 } else { 0x8000 };
+    let sum = u32::from(kind) + u32::from(id) + u32::from(sequence);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    // At most three words are added: one carry.
+    #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
+    let checksum = !((folded & 0xffff) as u16 + (folded >> 16) as u16);
+    let mut packet = [0; 8];
+    let words = [kind, if ipv4 { checksum } else { 0 }, id, sequence];
+    for (place, word) in packet.chunks_exact_mut(2).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    packet
+}
+
+/// What an error of a socket says; `None` if it says nothing about the way.
+fn refused(errno: Errno) -> Option<Outcome> {
+    match errno {
+        Errno::CONNREFUSED => Some(Outcome::Refused),
+        // Nothing has come yet; or a rule of the sender drops, which a connection repeats.
+        Errno::AGAIN | Errno::INPROGRESS | Errno::PERM | Errno::ALREADY | Errno::NOTCONN => None,
+        _ => Some(Outcome::Silence),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_request_has_its_checksum() {
+        for (id, sequence) in [(0, 1), (0xffff, 2), (0xf7ff, 1), (0x1234, 0xffff)] {
+            let packet = echo(true, id, sequence);
+            let words = packet.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+            let sum: u32 = words.sum();
+            assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "{id:x}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Sends a probe and looks where it passes.
+//!
+//! A packet socket in each network on the way sees what comes in and what leaves, at all interfaces. Sightings are complete when
+//! the answer is there, since the kernel hands a packet to packet sockets before it goes on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use netloom_model::lookup::slot;
+use netloom_netlink::Socket;
+use netloom_rawsock::Watcher;
+use netloom_why::facts::Facts;
+use netloom_why::{Flow, Observed, Outcome, Place, Protocol, Seen, Sighting, Walk};
+use rustix::event::{PollFd, PollFlags};
+
+use super::facts::{LabFacts, inside};
+use super::frames::{self, Frame};
+use super::probe::Probe;
+use crate::{Error, Result};
+
+/// How long an answer is waited for: longer than the kernel's first repetition of a request for a connection (RFC 6298,
+/// section 2: a second).
+const PATIENCE: Duration = Duration::from_millis(1600);
+
+/// When a datagram or echo request is sent again.
+const AGAIN: Duration = Duration::from_millis(700);
+
+/// How long a datagram that has arrived may be answered.
+const GRACE: Duration = Duration::from_millis(400);
+
+/// A network that is watched.
+struct Network {
+    /// The node; `None` for the core.
+    node: Option<String>,
+    watcher: Watcher,
+}
+
+/// Where sightings go: the way, there or back, and the place on it.
+type Spots = BTreeMap<(Option<String>, u32, bool), Vec<(usize, usize)>>;
+
+struct Watching<'a> {
+    flow: &'a Flow,
+    ways: [&'a Walk; 2],
+    networks: Vec<Network>,
+    spots: Spots,
+    /// Addresses of nodes, by which their questions are known.
+    own: BTreeMap<String, Vec<IpAddr>>,
+    seen: [Seen; 2],
+    error: Option<(IpAddr, String)>,
+    id: u16,
+}
+
+/// Sends the probe, and tells where it and its answer were seen.
+pub(super) fn watch(
+    facts: &mut LabFacts<'_>,
+    flow: &Flow,
+    (there, back): (&Walk, &Walk),
+    mut probe: Probe,
+) -> Result<Observed> {
+    let before = lost(facts, [there, back])?;
+    let mut watching = Watching::open(facts, flow, [there, back], probe.id)?;
+    let words = probe.words(flow.ports[1]);
+    let outcome = watching.run(&mut probe)?;
+    drop(probe);
+    let mut lost_now = Vec::new();
+    for ((link, end, cause), now) in lost(facts, [there, back])? {
+        let more = now
+            .saturating_sub(before.get(&(link.clone(), end, cause.clone())).copied().unwrap_or(0));
+        if more > 0 {
+            lost_now.push((link, end, cause, more));
+        }
+    }
+    let [there, back] = watching.seen;
+    let outcome = match (outcome, watching.error) {
+        (Outcome::Silence, Some((from, words))) => Outcome::Error(from, words),
+        (outcome, _) => outcome,
+    };
+    Ok(Observed { probe: words, outcome, there, back, lost: lost_now })
+}
+
+/// What links with a wire have lost, by link, end and cause.
+fn lost(
+    facts: &mut LabFacts<'_>,
+    ways: [&Walk; 2],
+) -> Result<BTreeMap<(String, usize, String), u64>> {
+    let mut all = BTreeMap::new();
+    for (name, _, _) in ways.iter().flat_map(|way| &way.links) {
+        if facts.link(name)?.wire.is_none() {
+            continue;
+        }
+        let link = facts.fresh_link(name)?;
+        for (end, causes) in link.lost.iter().enumerate() {
+            for (cause, count) in causes {
+                all.insert((name.clone(), end, cause.clone()), *count);
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl<'a> Watching<'a> {
+    fn open(
+        facts: &mut LabFacts<'_>,
+        flow: &'a Flow,
+        ways: [&'a Walk; 2],
+        id: u16,
+    ) -> Result<Watching<'a>> {
+        let pair = [flow.source, flow.destination];
+        let mut nodes: Vec<&String> = ways.iter().flat_map(|way| &way.nodes).collect();
+        nodes.sort();
+        nodes.dedup();
+        let (mut networks, mut indexes) = (vec![], BTreeMap::new());
+        let mut own = BTreeMap::new();
+        for node in nodes {
+            let object = format!("node {node:?}");
+            let at = slot(facts.plan(), node)?;
+            let opened = facts.within(at, || open(pair, &object))?;
+            let Some((watcher, links)) = opened else { continue };
+            networks.push(Network { node: Some(node.clone()), watcher });
+            indexes
+                .extend(links.into_iter().map(|(name, index)| ((Some(node.clone()), name), index)));
+            let known = facts.node(node)?;
+            let all = known.interfaces.iter().flat_map(|i| &i.addresses).map(ipnet::IpNet::addr);
+            own.insert(node.clone(), all.collect());
+        }
+        if let Some(core) = facts.core() {
+            let (watcher, links) = inside(&core, || open(pair, "core namespace"))?;
+            networks.push(Network { node: None, watcher });
+            indexes.extend(links.into_iter().map(|(name, index)| ((None, name), index)));
+        }
+        let mut spots = Spots::new();
+        let mut seen = [vec![], vec![]];
+        for (way, walk) in ways.iter().enumerate() {
+            for (at, place) in walk.places.iter().enumerate() {
+                let index = indexes.get(&(place.node.clone(), place.interface.clone()));
+                seen[way].push(if index.is_some() {
+                    Sighting::Nothing
+                } else {
+                    Sighting::NotWatched
+                });
+                if let Some(index) = index {
+                    let key = (place.node.clone(), *index, place.out);
+                    spots.entry(key).or_default().push((way, at));
+                }
+            }
+        }
+        Ok(Watching { flow, ways, networks, spots, own, seen, error: None, id })
+    }
+
+    /// Sends, and looks until it is clear what came of it.
+    fn run(&mut self, probe: &mut Probe) -> Result<Outcome> {
+        let port = self.flow.ports[1];
+        let begin = Instant::now();
+        let mut again = probe.repeats().then_some(begin + AGAIN);
+        let mut end = begin + PATIENCE;
+        let mut arrived = false;
+        if let Some(outcome) = probe.send(port) {
+            self.look()?;
+            return Ok(outcome);
+        }
+        loop {
+            let outcome = probe.outcome();
+            self.look()?;
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+            let now = Instant::now();
+            // An error about the probe is an answer; a datagram that arrived need not be answered.
+            if now >= end || self.error.is_some() {
+                return Ok(Outcome::Silence);
+            }
+            let there = self.seen[0].last() == Some(&Sighting::Packet) && self.ways[0].arrives;
+            if there && !arrived && self.flow.protocol == Protocol::Udp {
+                (arrived, again, end) = (true, None, end.min(now + GRACE));
+            }
+            if again.is_some_and(|again| now >= again) {
+                again = None;
+                if let Some(outcome) = probe.send(port) {
+                    self.look()?;
+                    return Ok(outcome);
+                }
+            }
+            let next = again.map_or(end, |again| again.min(end));
+            self.wait(probe, next.saturating_duration_since(now))?;
+        }
+    }
+
+    fn wait(&self, probe: &Probe, most: Duration) -> Result<()> {
+        let mut all: Vec<PollFd<'_>> =
+            self.networks.iter().map(|n| in_poll(n.watcher.as_fd(), false)).collect();
+        // A socket that is being connected says by POLLOUT how that ends.
+        all.push(in_poll(probe.as_fd(), !probe.repeats()));
+        let most = netloom_sys::process::timespec(most);
+        match rustix::event::poll(&mut all, Some(&most)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::at("probe", "wait for")(io::Error::from(errno))),
+        }
+    }
+
+    /// Takes all sightings by now.
+    fn look(&mut self) -> Result<()> {
+        for at in 0..self.networks.len() {
+            while let Some(glimpse) =
+                self.networks[at].watcher.next().map_err(Error::of("probe", "look for"))?
+            {
+                let Some(frame) = frames::read(self.flow, self.id, &glimpse.frame) else {
+                    continue;
+                };
+                let key = (self.networks[at].node.clone(), glimpse.interface, glimpse.leaves);
+                self.note(&key, &frame);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, key: &(Option<String>, u32, bool), frame: &Frame) {
+        if let Frame::Error { from, to, words } = frame {
+            // Where it is heard counts: it may be lost on its way.
+            let heard =
+                key.0.as_ref() == Some(&self.flow.from) && !key.2 && *to == self.flow.source;
+            if heard {
+                self.error.get_or_insert((*from, (*words).to_owned()));
+            }
+            return;
+        }
+        let Some(spots) = self.spots.get(key) else { return };
+        for (way, at) in spots {
+            let sighting = match frame {
+                Frame::Probe if *way == 0 => Sighting::Packet,
+                Frame::Answer if *way == 1 => Sighting::Packet,
+                Frame::Question { target, sender } => {
+                    match self.asks(*way, *at, *target, *sender) {
+                        true => Sighting::Resolution,
+                        false => continue,
+                    }
+                }
+                _ => continue,
+            };
+            let place = &mut self.seen[*way][*at];
+            if *place != Sighting::Packet {
+                *place = sighting;
+            }
+        }
+    }
+
+    /// Whether a question for a hardware address is one of this way's: of the node before, for the next hop.
+    fn asks(&self, way: usize, at: usize, target: IpAddr, sender: Option<IpAddr>) -> bool {
+        let of_segment =
+            |s: &&netloom_why::Segment| s.from <= at && at < s.to && s.target == target;
+        let Some(segment) = self.ways[way].segments.iter().find(of_segment) else { return false };
+        let Some(Place { node: Some(node), .. }) = self.ways[way].places.get(segment.from) else {
+            return false;
+        };
+        sender.is_none_or(|sender| self.own.get(node).is_some_and(|own| own.contains(&sender)))
+    }
+}
+
+fn in_poll(fd: std::os::fd::BorrowedFd<'_>, connects: bool) -> PollFd<'_> {
+    let flags = if connects { PollFlags::OUT } else { PollFlags::IN };
+    PollFd::from_borrowed_fd(fd, flags)
+}
+
+/// A watcher in the calling thread's network, and the indexes of its interfaces by name.
+fn open(pair: [IpAddr; 2], object: &str) -> Result<(Watcher, Vec<(String, u32)>)> {
+    let watcher = Watcher::open(pair).map_err(Error::of(object, "watch"))?;
+    let mut socket = Socket::open_to_ask().map_err(Error::of(object, "open a netlink socket"))?;
+    let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
+    Ok((watcher, links.into_iter().map(|link| (link.name, link.index)).collect()))
+}

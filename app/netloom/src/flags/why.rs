@@ -1,0 +1,65 @@
+//! The flags of `why`.
+
+use clap::Args;
+use netloom_why::Protocol;
+
+// `why`.
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// The node that sends.
+    #[arg(value_name = "NODE")]
+    pub(crate) from: String,
+    /// The node that is to receive, or an address of it.
+    #[arg(value_name = "NODE")]
+    pub(crate) to: String,
+    /// What is sent: 80/tcp, 53/udp or icmp. Default: echo requests.
+    #[arg(value_name = "PORT/PROTO", default_value = "icmp", value_parser = flow)]
+    pub(crate) flow: (Protocol, Option<u16>),
+    /// Only IPv4.
+    #[arg(short = '4', conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Only IPv6.
+    #[arg(short = '6')]
+    pub(crate) ipv6: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A port with its protocol; that may also come first, as in `tcp/80`.
+fn flow(text: &str) -> Result<(Protocol, Option<u16>), String> {
+    let wrong = || format!("{text:?} is not a flow; write 80/tcp, 53/udp or icmp");
+    if text.eq_ignore_ascii_case("icmp") {
+        return Ok((Protocol::Icmp, None));
+    }
+    let (one, two) = text.split_once('/').ok_or_else(wrong)?;
+    let (port, protocol) =
+        if one.bytes().all(|b| b.is_ascii_digit()) { (one, two) } else { (two, one) };
+    let protocol = match protocol.to_ascii_lowercase().as_str() {
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        _ => return Err(wrong()),
+    };
+    let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+        format!("{port:?} is not a port; write one from 1 to 65535, as in 80/tcp")
+    })?;
+    Ok((protocol, Some(port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_ports_with_protocols() {
+        assert_eq!(flow("80/tcp"), Ok((Protocol::Tcp, Some(80))));
+        assert_eq!(flow("UDP/53"), Ok((Protocol::Udp, Some(53))));
+        assert_eq!(flow("icmp"), Ok((Protocol::Icmp, None)));
+        for wrong in ["80", "tcp", "80/sctp", "/tcp", "80/icmp", ""] {
+            assert!(flow(wrong).unwrap_err().contains("80/tcp"), "{wrong}");
+        }
+        for wrong in ["0/tcp", "65536/udp", "tcp/x"] {
+            assert!(flow(wrong).unwrap_err().contains("65535"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `why`: where packets of one node to another are lost, and what would let them pass.
+
+use anyhow::Result;
+use netloom_lab::calls;
+use netloom_lab::view::AskWhy;
+use netloom_why::Report;
+
+use crate::flags::Why;
+use crate::labs;
+use crate::output::{print, print_json};
+
+/// `netloom why`
+pub(crate) fn why(lab: Option<&str>, args: &Why) -> Result<i32> {
+    let family = match (args.ipv4, args.ipv6) {
+        (true, _) => Some(4),
+        (_, true) => Some(6),
+        _ => None,
+    };
+    let (protocol, port) = args.flow;
+    let request = AskWhy { from: args.from.clone(), to: args.to.clone(), protocol, port, family };
+    let report: Report = labs::connect(lab)?.call(&calls::Why { request })?;
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print(&netloom_why::text(&report))?;
+    }
+    Ok(i32::from(!report.verdict.arrives()))
+}
