@@ -15,7 +15,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test bare test-browser bench conformance oracles kernels install dist wheel peers fuzz findings check setup build clean
+.PHONY: help demo test bare browser test-browser bench conformance oracles kernels install dist wheel peers fuzz findings check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
@@ -27,6 +27,7 @@ help:
 	@echo 'make oracles  imports of random labs, compared with the programs whose labs they are (pip, apt)'
 	@echo 'make kernels  tests under other kernels, in virtual machines without KVM'
 	@echo 'make peers     install programs that tests and benches run beside netloom'
+	@echo 'make browser     install Chromium, some 130 MB, for the tests of the page; make test skips them without it'
 	@echo 'make install   binaries, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
 	@echo 'make wheel     the Python package in dist/ (needs make peers)'
@@ -74,6 +75,9 @@ kernels: setup
 peers:
 	@sh scripts/setup.sh peers
 
+browser:
+	@sh scripts/setup.sh browser
+
 # Builds as whoever calls; `sudo make install` after `make build` only copies.
 install:
 	@sh scripts/install.sh "$(BIN)" "$(SHARE)" "$(PLUGINS)"
@@ -90,6 +94,7 @@ check: setup
 	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps
 	cargo xtask check
 	cargo xtask codegen --check
+	cargo xtask web --check
 
 fuzz: setup
 	cargo xtask fuzz $(SECONDS_EACH)

@@ -15,6 +15,7 @@ mod models;
 mod oracles;
 mod size;
 mod test;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ usage: cargo xtask VERB
   test kernel [--kernel PACKAGE | --newer] [FILTER]
                             the namespace rung and the demo under Debian's kernel, in QEMU without KVM
   codegen [--check]         write (or compare) the files that are made from the code
+  web [--check]             write (or compare) the lab's page in web/dist, from web/src (needs node and npm)
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences
   fuzz [SECONDS [TARGET]]   every fuzz target, by default 60 s each; or one alone
@@ -74,6 +76,7 @@ fn run(args: &[String]) -> Result<()> {
         "oracles" => oracles::run(rest),
         "bench" => bench::run(rest),
         "size" => size::run(),
+        "web" => web::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -1,0 +1,296 @@
+// The page: who hears the lab, what is chosen, and the frame around the map, the tables and the panel.
+
+import { render } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { ask, begin, follow, type Hearing } from "./api";
+import { LinkPanel, LinksPanel } from "./link";
+import { List } from "./list";
+import { type Choice, keysOf, MapView } from "./map";
+import { NodePanel, SwitchPanel } from "./node";
+import { Overview } from "./overview";
+import { Badge, useStore } from "./parts";
+import type { Layout } from "./scene";
+import { Search } from "./search";
+import { Store } from "./store";
+import { shown, things } from "./text";
+
+type Theme = "light" | "dark";
+
+const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+
+function startTheme(): Theme {
+  const kept = localStorage.getItem("netloom-theme");
+  return kept === "light" || kept === "dark" ? kept : DARK.matches ? "dark" : "light";
+}
+
+/** Follows the system until somebody chooses. */
+function useTheme(): [Theme, () => void] {
+  const [theme, setTheme] = useState(startTheme);
+  document.documentElement.dataset.theme = theme;
+  useEffect(() => {
+    const follow = () => localStorage.getItem("netloom-theme") ?? setTheme(DARK.matches ? "dark" : "light");
+    DARK.addEventListener("change", follow);
+    return () => DARK.removeEventListener("change", follow);
+  }, []);
+  const turn = () => {
+    const next = theme === "dark" ? "light" : "dark";
+    localStorage.setItem("netloom-theme", next);
+    setTheme(next);
+  };
+  return [theme, turn];
+}
+
+const SECOND_MS = 1000;
+
+/** Hears the lab for as long as the page is open. */
+function useLab(store: Store): Hearing {
+  const [hearing, setHearing] = useState<Hearing>({ state: "connecting" });
+  useEffect(() => {
+    let heard = 0;
+    let live = false;
+    const take = (event: Parameters<Store["apply"]>[0]) => {
+      heard = performance.now();
+      store.apply(event);
+    };
+    const hear = (next: Hearing) => {
+      live = next.state === "live";
+      setHearing((old) => (old.state === next.state && !("why" in next) ? old : next));
+    };
+    void follow(take, hear);
+    const timer = setInterval(() => {
+      const quiet = performance.now() - heard;
+      if (live && quiet > 1.5 * SECOND_MS) {
+        heard += SECOND_MS;
+        store.quiet(store.time + 1);
+      }
+    }, SECOND_MS);
+    return () => clearInterval(timer);
+  }, [store]);
+  return hearing;
+}
+
+function Banner({ hearing, known }: { hearing: Hearing; known: boolean }) {
+  if (hearing.state === "live" || hearing.state === "refused" || (hearing.state === "connecting" && !known)) return null;
+  const words = {
+    connecting: "Connecting …",
+    away: "The lab does not answer: it was taken down, or its process has ended and its nodes go on. This page goes on as soon as the lab is up or adopted.",
+    unreachable: "netloom serve does not answer. If it was ended, start it again and open the link that it prints.",
+  }[hearing.state];
+  return <div class="banner" role="status">{words}</div>;
+}
+
+function Refused({ why }: { why: string }) {
+  return (
+    <main class="alone">
+      <img src="/icon.svg" alt="" width="56" height="56" />
+      <h1>This link does not open a lab</h1>
+      <p>Each <code>netloom serve --page</code> prints a link of its own, which is valid until it ends. Open the whole link, or start it again:</p>
+      <pre>netloom -l LAB serve --page</pre>
+      <p class="muted">{shown(why)}</p>
+    </main>
+  );
+}
+
+function Sign({ path }: { path: string }) {
+  return <svg viewBox="0 0 16 16" aria-hidden="true"><path d={path} /></svg>;
+}
+
+const SIGNS = {
+  in: "M8 3v10M3 8h10",
+  out: "M3 8h10",
+  fit: "M2.500 6v-3.500h3.500M10 2.500h3.500v3.500M13.500 10v3.500h-3.500M6 13.500h-3.500v-3.500",
+  tidy: "M3 4h4v3h-4zM9.500 9h4v3h-4zM7 5.500h2.500q2 0 2 2v1.500",
+  sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.500M8 13.500v1.500M1 8h1.500M13.500 8h1.500M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
+  moon: "M13 9.500a5.500 5.500 0 0 1-6.500-6.500 5.500 5.500 0 1 0 6.500 6.500z",
+  close: "M4 4l8 8M12 4l-8 8",
+};
+
+interface MapProps {
+  store: Store;
+  choice: Choice | null;
+  choose: (choice: Choice | null) => void;
+  theme: Theme;
+}
+
+/** The map, and the layout that the lab process offers for it. */
+function MapBox({ store, choice, choose, theme }: MapProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [map, setMap] = useState<MapView | null>(null);
+  const [told, tell] = useState("");
+  const choosing = useRef(choose);
+  choosing.current = choose;
+  useEffect(() => {
+    const made = new MapView(box.current!, store, {
+      choose: (choice) => choosing.current(choice),
+      tell: (key) => tell(describe(key, store)),
+    });
+    setMap(made);
+    return () => made.end();
+  }, [store]);
+  const [topology, setTopology] = useState(store.topology);
+  useEffect(() => store.listen(() => setTopology(store.topology)), [store]);
+  useEffect(() => {
+    if (!map || topology === 0) return;
+    const stop = new AbortController();
+    // A lab process of an older version offers none.
+    ask<Layout>("GET", "/v1/lab/layout", undefined, stop.signal).then((layout) => map.setLayout(layout)).catch(() => {});
+    return () => stop.abort();
+  }, [map, topology]);
+  useEffect(() => map?.setChosen(choice), [map, choice]);
+  useEffect(() => {
+    if (!map || !choice) return;
+    for (const key of [...keysOf(choice)].slice(0, 1)) map.reveal(key);
+  }, [map, choice]);
+  useEffect(() => map?.recolour(), [map, theme]);
+  return (
+    <div class="map-box">
+      <div
+        class="map"
+        id="map"
+        ref={box}
+        role="application"
+        tabIndex={0}
+        aria-label={`Map of the lab: ${things(store.nodes.size, "node")}, ${things(store.links.size, "link")}. Arrows move, Space goes through links, Enter opens. The list has the same.`}
+      />
+      <div class="tools" role="toolbar" aria-label="Map">
+        <button type="button" title="Zoom in (+)" aria-label="Zoom in" onClick={() => map?.zoom(1.25)}><Sign path={SIGNS.in} /></button>
+        <button type="button" title="Zoom out (-)" aria-label="Zoom out" onClick={() => map?.zoom(0.8)}><Sign path={SIGNS.out} /></button>
+        <button type="button" title="Show everything (0)" aria-label="Show everything" onClick={() => map?.fit()}><Sign path={SIGNS.fit} /></button>
+        <button type="button" title="Undo moves by hand" aria-label="Undo moves by hand" onClick={() => map?.tidy()}><Sign path={SIGNS.tidy} /></button>
+      </div>
+      <ul class="legend-box" aria-label="Colours of links">
+        <li><i class="idle" />idle</li>
+        <li><i class="busy" />traffic</li>
+        <li><i class="lossy" />losing packets</li>
+        <li><i class="down" />down</li>
+        <li><i class="wire" />impaired</li>
+      </ul>
+      <p class="unseen" aria-live="polite">{told}</p>
+    </div>
+  );
+}
+
+function describe(key: string, store: Store): string {
+  const space = key.indexOf(" ");
+  const [kind, name] = [key.slice(0, space), key.slice(space + 1)];
+  const state = kind === "node" ? store.nodes.get(name)?.status.state : kind === "link" ? (store.links.get(name)?.status.up ? "up" : "down") : "";
+  return `${kind} ${shown(name)}${state ? `, ${state}` : ""}`;
+}
+
+const KEYS: [string, string][] = [
+  ["/", "search"],
+  ["l", "list or map"],
+  ["m", "go to the map"],
+  ["Arrows", "on the map: to the next node; with Shift: move the map"],
+  ["Space", "on the map: through the links of a node"],
+  ["Enter", "on the map: open"],
+  ["Shift and click", "choose several links"],
+  ["+  -  0", "zoom in, out, show everything"],
+  ["t", "dark or light"],
+  ["Esc", "close"],
+];
+
+function Keys({ close }: { close: () => void }) {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => box.current?.showModal(), []);
+  return (
+    <dialog ref={box} onClose={close} aria-labelledby="keys-title">
+      <h2 id="keys-title">Keys</h2>
+      <dl class="keys">
+        {KEYS.map(([key, what]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>)}
+      </dl>
+      <form method="dialog"><button class="primary">Close</button></form>
+    </dialog>
+  );
+}
+
+function Panel({ store, choice, choose, theme }: MapProps) {
+  if (!choice) return <Overview store={store} choose={choose} />;
+  if (choice.kind !== "links") {
+    const Shown = choice.kind === "node" ? NodePanel : SwitchPanel;
+    return <Shown key={choice.name} store={store} name={choice.name} choose={choose} />;
+  }
+  const [first, ...others] = choice.names;
+  return others.length > 0
+    ? <LinksPanel store={store} names={choice.names} choose={choose} />
+    : <LinkPanel key={first!} store={store} name={first!} choose={choose} theme={theme} />;
+}
+
+function Page() {
+  const store = useMemo(() => new Store(), []);
+  const hearing = useLab(store);
+  useStore(store);
+  const [theme, turnTheme] = useTheme();
+  const [choice, choose] = useState<Choice | null>(null);
+  const [view, setView] = useState<"map" | "list">("map");
+  const [text, setText] = useState("");
+  const [keys, setKeys] = useState(false);
+  useEffect(() => {
+    const act = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.key === "Escape" && !keys) choose(null);
+      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+      if (event.key === "/") document.getElementById("search")?.focus();
+      else if (event.key === "l") setView((old) => (old === "map" ? "list" : "map"));
+      else if (event.key === "m") {
+        setView("map");
+        requestAnimationFrame(() => document.getElementById("map")?.focus());
+      } else if (event.key === "t") turnTheme();
+      else if (event.key === "?") setKeys(true);
+      else return;
+      event.preventDefault();
+    };
+    document.addEventListener("keydown", act);
+    return () => document.removeEventListener("keydown", act);
+  });
+  const { lab } = store;
+  document.title = lab ? `${shown(lab.name)} – netloom` : "netloom";
+  document.body.dataset.hearing = hearing.state;
+  if (hearing.state === "refused") return <Refused why={hearing.why} />;
+  const state = hearing.state === "live" ? (lab?.state ?? "") : hearing.state === "connecting" ? "connecting" : "not heard";
+  const tone = state === "up" ? "ok" : state === "degraded" || state === "failed" || state === "broken" ? "bad" : "warn";
+  return (
+    <>
+      <header>
+        <img src="/icon.svg" alt="" width="28" height="28" />
+        <h1>{lab ? shown(lab.name) : "netloom"}</h1>
+        <span role="status"><Badge tone={tone}>{state}</Badge></span>
+        {lab && <span class="muted counts">{things(store.nodes.size, "node")}, {things(store.links.size, "link")}</span>}
+        <Search store={store} choose={choose} text={text} setText={setText} />
+        <div class="switcher" role="group" aria-label="View">
+          <button type="button" aria-pressed={view === "map"} onClick={() => setView("map")}>Map</button>
+          <button type="button" aria-pressed={view === "list"} onClick={() => setView("list")}>List</button>
+        </div>
+        <button type="button" class="icon-button" onClick={turnTheme} aria-label={theme === "dark" ? "Light colours" : "Dark colours"} title="Dark or light (t)">
+          <Sign path={theme === "dark" ? SIGNS.sun : SIGNS.moon} />
+        </button>
+        <button type="button" class="icon-button" onClick={() => setKeys(true)} aria-label="Keys" title="Keys (?)">?</button>
+      </header>
+      <Banner hearing={hearing} known={lab !== null} />
+      <div class="body">
+        <main aria-label={view === "map" ? "Map" : "List"}>
+          {view === "map"
+            ? <MapBox store={store} choice={choice} choose={choose} theme={theme} />
+            : <List store={store} choose={choose} chosen={keysOf(choice)} filter={text} />}
+        </main>
+        <aside aria-label="Details" tabIndex={-1}>
+          {choice && <button type="button" class="close icon-button" onClick={() => choose(null)} aria-label="Close" title="Close (Esc)"><Sign path={SIGNS.close} /></button>}
+          <Panel store={store} choice={choice} choose={choose} theme={theme} />
+        </aside>
+      </div>
+      {keys && <Keys close={() => setKeys(false)} />}
+    </>
+  );
+}
+
+const root = document.getElementById("app")!;
+root.textContent = "";
+if (begin()) {
+  render(<Page />, root);
+} else {
+  document.body.dataset.hearing = "refused";
+  document.documentElement.dataset.theme = startTheme();
+  render(<Refused why="The link has no token." />, root);
+}
