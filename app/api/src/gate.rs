@@ -2,20 +2,21 @@
 //!
 //! Any process on the machine can connect to its ports, and any page that a browser shows can make it send requests there.
 //! Such a request says where the page is from (`Origin`), or by which name the browser found this address (`Host`); a name
-//! that is not this server's was pointed here by somebody else.
+//! that is not this server's was pointed here by somebody else. A port may have a page of its own ([`page`]), which is admitted;
+//! there everything else is refused with 403, so that no browser asks for a password or tries again elsewhere.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Uri, Version, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::Token;
 use crate::connections::Held;
 use crate::reply::Rejection;
+use crate::{Token, page};
 
 /// Challenge to callers without the token (RFC 6750, section 3).
 const CHALLENGE: &str = "Bearer realm=\"netloom\"";
@@ -25,19 +26,73 @@ const CHALLENGE: &str = "Bearer realm=\"netloom\"";
 pub struct Gate {
     token: Token,
     names: Vec<String>,
+    page: bool,
+}
+
+/// Whom a request is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admitted {
+    /// The holder of the token.
+    Holder,
+    /// Anybody, for a file of the page.
+    Anybody,
 }
 
 impl Gate {
     /// Callers with this token that address the server by a literal address, as `localhost`, or by one of these names.
     pub fn new(token: Token, names: Vec<String>) -> Gate {
-        Gate { token, names }
+        Gate { token, names, page: false }
     }
 
-    fn check(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
-        let refused = |status, words: &str| Err(Rejection::new(status, words));
-        if headers.contains_key(header::ORIGIN) {
-            return refused(StatusCode::FORBIDDEN, "origin: pages of browsers are not answered");
+    /// The same for a port that serves the page, too.
+    #[must_use]
+    pub fn with_page(self) -> Gate {
+        Gate { page: true, ..self }
+    }
+
+    pub(crate) fn has_page(&self) -> bool {
+        self.page
+    }
+
+    fn check(
+        &self,
+        method: &Method,
+        version: Version,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Admitted, Rejection> {
+        let is_file = self.page && page::is_file(method, uri.path());
+        let checked = self.check_page(method, uri, headers).and_then(|()| {
+            self.check_host(version, uri, headers)?;
+            match is_file {
+                true => Ok(Admitted::Anybody),
+                false => self.check_token(headers).map(|()| Admitted::Holder),
+            }
+        });
+        match self.page {
+            true => checked.map_err(|rejection| rejection.with_status(StatusCode::FORBIDDEN)),
+            false => checked,
         }
+    }
+
+    /// Refuses what a browser sends for a page that is not this server's.
+    fn check_page(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
+        let why = match self.page {
+            true => page::foreign(method, uri.path(), headers),
+            false => headers
+                .contains_key(header::ORIGIN)
+                .then_some("origin: pages of browsers are not answered"),
+        };
+        why.map_or(Ok(()), |why| Err(Rejection::new(StatusCode::FORBIDDEN, why)))
+    }
+
+    fn check_host(
+        &self,
+        version: Version,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Rejection> {
+        let refused = |status, words: &str| Err(Rejection::new(status, words));
         let other = "host: not this server's name; use its address, or `netloom serve --host NAME`";
         let mut hosts = headers.get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
@@ -50,6 +105,11 @@ impl Gate {
         if uri.authority().is_some_and(|host| !self.is_meant(host.as_str().as_bytes())) {
             return refused(StatusCode::MISDIRECTED_REQUEST, other);
         }
+        Ok(())
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), Rejection> {
+        let refused = |status, words: &str| Err(Rejection::new(status, words));
         let mut tokens = headers.get_all(header::AUTHORIZATION).iter();
         match (tokens.next(), tokens.next()) {
             (Some(given), None) if self.token.is_in(given.as_bytes()) => Ok(()),
@@ -88,9 +148,11 @@ pub(crate) async fn admitted(
     request: Request,
     next: Next,
 ) -> Response {
-    match gate.check(request.version(), request.uri(), request.headers()) {
-        Ok(()) => {
-            if let Some(held) = request.extensions().get::<Held>() {
+    match gate.check(request.method(), request.version(), request.uri(), request.headers()) {
+        Ok(admitted) => {
+            // A connection that anybody may have gives way to those of the token's holder.
+            let held = request.extensions().get::<Held>();
+            if let Some(held) = held.filter(|_| admitted == Admitted::Holder) {
                 held.admit();
             }
             next.run(request).await
@@ -118,11 +180,12 @@ mod tests {
             let mut headers: HeaderMap =
                 tokens.map(|token| (header::AUTHORIZATION, token.parse().unwrap())).collect();
             headers.insert(header::HOST, "localhost".parse().unwrap());
-            let asked = gate.check(Version::HTTP_11, &Uri::from_static(uri), &headers);
+            let uri = Uri::from_static(uri);
+            let asked = gate.check(&Method::GET, Version::HTTP_11, &uri, &headers);
             asked.map_err(|rejection| rejection.status)
         };
-        assert_eq!(ask("/v1/lab", &[]), Ok(()));
-        assert_eq!(ask("http://127.0.0.1:80/v1/lab", &[]), Ok(()));
+        assert_eq!(ask("/v1/lab", &[]), Ok(Admitted::Holder));
+        assert_eq!(ask("http://127.0.0.1:80/v1/lab", &[]), Ok(Admitted::Holder));
         assert_eq!(ask("http://evil.example/v1/lab", &[]), Err(421));
         assert_eq!(ask("http://evil@localhost/v1/lab", &[]), Err(421));
         assert_eq!(ask("/v1/lab", &["Bearer 0123456789abcdee"]), Err(400));

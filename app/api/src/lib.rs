@@ -20,6 +20,7 @@ mod forward;
 mod gate;
 mod handler;
 mod handles;
+mod page;
 mod parameters;
 mod patient;
 mod pnpm;

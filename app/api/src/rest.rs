@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderValue, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -40,7 +40,7 @@ use crate::parameters::{Known, checked};
 use crate::patient::Patient;
 use crate::pnpm::{self, Pnpm};
 use crate::socket::{BACKLOG, peer_is_trusted};
-use crate::{Result, routes};
+use crate::{Result, page, routes};
 
 /// The revision of the API: clients of another one are told so where they are not understood. 1 had no header.
 pub(crate) const REVISION: u32 = 3;
@@ -188,7 +188,9 @@ impl Rest {
         gate: Gate,
         stopping: watch::Receiver<bool>,
     ) -> Result<Rest> {
-        let router = Router::new().fallback(forward).with_state(Arc::new(socket));
+        let router = Router::new().fallback(forward);
+        let router = if gate.has_page() { page::added(router) } else { router };
+        let router = router.with_state(Arc::new(socket));
         let bodies = Bodies::new(Limits::default().request, Box::new(|| FORWARDED_PLAN));
         Rest::on_port(listener, within(bodies, router), gate, stopping)
     }
@@ -208,7 +210,10 @@ impl Rest {
         let listener = TcpListener::from_std(listener).map_err(watched)?;
         drop(entered);
         // Added last, so it runs first: of a request that is not admitted nothing is read.
+        let has_page = gate.has_page();
         let router = router.layer(from_fn_with_state(Arc::new(gate), admitted));
+        // Refusals have the page's headers, too.
+        let router = if has_page { router.layer(from_fn(page::guarded)) } else { router };
         let (routes, limits) = (later(|| router), Limits::default());
         Ok(Rest { runtime, listener: Listener::Tcp(listener), routes, stopping, limits })
     }

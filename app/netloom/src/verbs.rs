@@ -24,6 +24,7 @@ mod machine;
 mod measure;
 mod new;
 mod node;
+mod opening;
 mod ping;
 mod plug;
 mod roles;

@@ -12,6 +12,7 @@ mod fuzzed;
 mod hostile;
 mod http;
 mod lifetime;
+mod page;
 mod pnpm;
 mod rights;
 mod shape;

@@ -584,6 +584,7 @@ const USES: &[Uses] = &[
                 "netloom serve -l two-sites --token-file token",
                 "all of a lab's API, with a token that stays",
             ),
+            ("netloom -l two-sites serve --page --open", "the lab in a browser"),
         ],
     ),
     Uses {

@@ -11,8 +11,9 @@ use clap::Args;
     after_help = "Without -l it serves measurements at the interfaces of the network namespace that it \
                         is started in: POST /pnpm/ prepares one, PUT /pnpm/N/state starts it, \
                         GET /pnpm/N/measures reads it. With -l LAB it serves all that the lab answers on its \
-                        socket, where measurements are under /pnpm/, too, and Prometheus reads GET /metrics. Every request needs the header \
-                        `Authorization: Bearer TOKEN`. Traffic is not encrypted."
+                         socket, where measurements are under /pnpm/, too, and Prometheus reads GET /metrics. Every request needs the header \
+                         `Authorization: Bearer TOKEN`. Traffic is not encrypted. With --page a browser shows the lab: a map with \
+                         the state, rate and loss of every link, and what to change; open the printed link."
 )]
 pub(crate) struct Serve {
     /// Address and port to listen on; port 0 picks a free one. Other machines can reach any address except
@@ -27,7 +28,20 @@ pub(crate) struct Serve {
     /// the machine's name always will do. Any other name is refused: a page in a browser may have pointed its own here.
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
+    /// Serve the lab's page, too, and print its link, which has the token behind `#`. Without -l: that of the only lab.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) page: bool,
+    /// Open the page's link with xdg-open; implies --page.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) open: bool,
     /// Name of this probe in its records. Default: the machine's name.
     #[arg(long)]
     pub(crate) name: Option<String>,
+}
+
+impl Serve {
+    /// Whether the page is wanted.
+    pub(crate) fn has_page(&self) -> bool {
+        self.page || self.open
+    }
 }

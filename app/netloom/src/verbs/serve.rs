@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -16,6 +16,7 @@ use netloom_measure::{Host, Probe};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 
+use super::opening;
 use crate::Usage;
 use crate::flags::Serve;
 use crate::labs::{self, Wish};
@@ -28,7 +29,10 @@ const MOST_BYTES: u64 = 4096;
 pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     // With `--name`, a lab named only by the environment is not served.
     let lab = if args.name.is_some() { wish.flag() } else { wish.lab() };
-    let folder = lab.map(|name| labs::chosen(Some(name))).transpose()?;
+    let folder = match lab {
+        None if !args.has_page() => None,
+        name => Some(labs::chosen(name)?),
+    };
     if folder.is_some() && args.name.is_some() {
         return Err(Usage("--name: a lab's records have the lab's name".to_owned()).into());
     }
@@ -43,6 +47,7 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     raise_open_files();
     let names = args.hosts.iter().cloned().chain([machine()]).collect();
     let gate = Gate::new(token.clone(), names);
+    let gate = if args.has_page() { gate.with_page() } else { gate };
     let (server, path) = match &folder {
         Some(folder) => {
             // Check at once whether the lab answers.
@@ -57,7 +62,12 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
         );
     }
     print(&words(&format!("http://{address}{path}"), &token, args.token_file.as_deref()))?;
+    if args.has_page() {
+        print(&page_words(address, &token, args.token_file.as_deref()))?;
+    }
+    let opened = args.open.then(|| opening::open(&link(address, token.text())));
     wait(&stop)?;
+    drop(opened);
     server.stop();
     Ok(0)
 }
@@ -91,6 +101,28 @@ fn words(url: &str, token: &Token, file: Option<&Path>) -> String {
         None => format!("curl -sH 'Authorization: Bearer {}' {url}", token.text()),
     };
     format!("serving {url}; Ctrl-C ends it\n{how}\n")
+}
+
+/// The page's link with this behind its `#`, which browsers send to nobody. A server on all addresses is also on loopback.
+fn link(mut address: SocketAddr, token: &str) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("http://{address}/#{token}")
+}
+
+/// The page's link; a token kept in a file is not shown.
+fn page_words(address: SocketAddr, token: &Token, file: Option<&Path>) -> String {
+    match file {
+        Some(file) => {
+            let file = file.display();
+            format!("page {} with the token of '{file}' behind #\n", link(address, ""))
+        }
+        None => format!("page {}\n", link(address, token.text())),
+    }
 }
 
 fn wait(stop: &OwnedFd) -> Result<()> {
@@ -169,5 +201,10 @@ mod tests {
         );
         let kept = words("http://127.0.0.1:1/pnpm/", &token, Some(Path::new("/t")));
         assert!(!kept.contains(token.text()) && kept.contains("cat '/t'"), "{kept}");
+        let address = "0.0.0.0:7".parse().unwrap();
+        let page = page_words(address, &token, None);
+        assert_eq!(page, "page http://127.0.0.1:7/#0123456789abcdef\n");
+        let page = page_words("[::1]:7".parse().unwrap(), &token, Some(Path::new("/t")));
+        assert_eq!(page, "page http://[::1]:7/# with the token of '/t' behind #\n");
     }
 }
