@@ -4,6 +4,7 @@
 #   setup.sh tools     compiler, Rust and the programs that the demo and the tests run
 #   setup.sh peers     programs that tests and benches run beside netloom; what is not
 #                      available is told and left out
+#   setup.sh browser   a browser for tests of the page
 #
 # Says what is missing and why it is installed, then installs it (through sudo when not
 # root). Silent and without any network access when nothing is missing.
@@ -46,7 +47,7 @@ needs() {
 # user finds them; and what is unpacked and not installed.
 environments=/usr/local/lib/netloom-peers
 
-# Packages of `tools` or `peers` that are missing, each told with its reason on stderr.
+# Packages of `tools`, `peers` or `browser` that are missing, each told with its reason on stderr.
 missing() {
     needs --missing "$1" | while IFS='|' read -r name apt dnf why; do
         case $(system) in apt) packages=$apt ;; *) packages=$dnf ;; esac
@@ -80,8 +81,9 @@ setup_room() {
     [ "$free" -ge 8192 ] || say "$root: $free MiB are free; the tests take 8 GiB"
 }
 
-setup_tools() {
-    wanted=$(missing tools)
+# All packages of `tools` or `browser`.
+setup_all() {
+    wanted=$(missing "$1")
     # Unquoted on purpose: a list of packages.
     # shellcheck disable=SC2086
     [ -z "$wanted" ] || install_packages $wanted
@@ -232,7 +234,8 @@ setup_rust() {
 }
 
 case ${1:-tools} in
-tools) setup_room && setup_tools && setup_rust ;;
+tools) setup_room && setup_all tools && setup_rust ;;
 peers) setup_peers ;;
-*) die "usage: setup.sh tools|peers" ;;
+browser) setup_all browser ;;
+*) die "usage: setup.sh tools|peers|browser" ;;
 esac

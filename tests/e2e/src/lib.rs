@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod capturing;
 pub mod given;
 pub mod guest;

@@ -72,6 +72,8 @@ mod openflow_beside;
 mod own_figures;
 mod own_user;
 mod packet_sockets;
+mod page;
+mod page_browser;
 mod parts;
 mod plans;
 mod pnpm;

@@ -198,6 +198,14 @@ fn the_guide_to_serving_runs() {
 }
 
 #[test]
+fn the_guide_to_the_page_runs() {
+    needs!("curl");
+    let machine = machine!();
+    run_document(&machine, "docs/guide/page.md", 6);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_measuring_runs() {
     let machine = machine!();
     root_only!("loads BPF programs");
