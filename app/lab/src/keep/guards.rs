@@ -298,21 +298,15 @@ impl Inner {
                         .to_owned(),
                 });
             }
-            // Moved into the work: programs are placed from inside the namespace.
-            let known = self.shields.remove(&point.at.space);
-            let shield = attach::run_in_living(context.inits, point.at.space, &object, || {
-                let shield = match known {
-                    Some(shield) => shield,
-                    None => new_shield(point.at.space)
-                        .map_err(Error::of(&object, "load its programs"))?,
-                };
-                place(&shield, context.state, &point, number(node), &budget(with))
-                    .map_err(Error::of(&object, "protect"))?;
-                Ok(shield)
+            let shields = &mut self.shields;
+            // In the namespace: programs are placed from inside.
+            attach::run_in_living(context.inits, point.at.space, &object, || {
+                let make =
+                    || new_shield(point.at.space).map_err(Error::of(&object, "load its programs"));
+                let shield = attach::kept(shields, point.at.space, make)?;
+                place(shield, context.state, &point, number(node), &budget(with))
+                    .map_err(Error::of(&object, "protect"))
             })?;
-            if let Some(shield) = shield {
-                self.shields.insert(point.at.space, shield);
-            }
         }
         Ok(())
     }

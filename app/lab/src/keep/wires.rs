@@ -297,12 +297,10 @@ impl Inner {
         if links.is_empty() {
             return Ok(());
         }
-        let known = self.splices.remove(&NodeId::CORE);
-        let splice = attach::run_in(context.inits, NodeId::CORE, "links", || {
-            let splice = match known {
-                Some(splice) => splice,
-                None => Splice::create().map_err(Error::of("links", "load programs that join"))?,
-            };
+        let splices = &mut self.splices;
+        attach::run_in(context.inits, NodeId::CORE, "links", || {
+            let make = || Splice::create().map_err(Error::of("links", "load programs that join"));
+            let splice = attach::kept(splices, NodeId::CORE, make)?;
             for link in links {
                 // A direction with a wire is led there when that is put in.
                 for from in (0..2).filter(|from| link.impairments[*from].is_none()) {
@@ -311,10 +309,8 @@ impl Inner {
                     led.map_err(Error::of(format!("link {:?}", link.name), "join its pairs"))?;
                 }
             }
-            Ok(splice)
-        })?;
-        self.splices.insert(NodeId::CORE, splice);
-        Ok(())
+            Ok(())
+        })
     }
 
     fn fit_direction(
@@ -414,7 +410,13 @@ impl Inner {
         };
         // Before the ports are made, which it is given.
         self.start(context)?;
-        self.carry(context, link, from, point)?;
+        if let Err(e) = self.carry(context, link, from, point) {
+            // It may have the wire by now, and would refuse the next one of this number.
+            if let Some(process) = &self.process {
+                let _ = process.connection.remove(link.wire_number(from), false);
+            }
+            return Err(e);
+        }
         self.placed.insert((link.id, from), point);
         Ok(())
     }
@@ -484,26 +486,23 @@ impl Inner {
         object: &str,
     ) -> Result<()> {
         let tap = link.hidden_index(from);
-        let known = self.splices.remove(&point.space);
+        let splices = &mut self.splices;
         let joined = context.state.form(link) == LinkForm::Joined;
-        let splice = attach::run_in(context.inits, point.space, object, || {
-            let splice = match known {
-                Some(splice) => splice,
-                None => {
-                    let made = if point.space == NodeId::CORE {
-                        Splice::create()
-                    } else {
-                        Splice::create_small()
-                    };
-                    made.map_err(Error::of(object, "load its programs"))?
-                }
+        attach::run_in(context.inits, point.space, object, || {
+            let make = || {
+                let made = if point.space == NodeId::CORE {
+                    Splice::create()
+                } else {
+                    Splice::create_small()
+                };
+                made.map_err(Error::of(object, "load its programs"))
             };
+            let splice = attach::kept(splices, point.space, make)?;
             if joined {
-                splice
+                return splice
                     .lead_tap(tap, link.inner_index(1 - from))
                     .and_then(|()| splice.lead(point.index, tap))
-                    .map_err(Error::of(object, "lead frames to its wire"))?;
-                return Ok(splice);
+                    .map_err(Error::of(object, "lead frames to its wire"));
             }
             if let Err(netloom_ebpf::Error::Exists { .. }) =
                 splice.attach_tap(tap, point.index, point.direction)
@@ -516,11 +515,8 @@ impl Inner {
                 .map_err(Error::of(object, "attach to its tap"))?;
             splice
                 .insert(point.index, point.direction, tap)
-                .map_err(Error::of(object, "lead frames to its wire"))?;
-            Ok(splice)
-        })?;
-        self.splices.insert(point.space, splice);
-        Ok(())
+                .map_err(Error::of(object, "lead frames to its wire"))
+        })
     }
 
     fn reopen(&mut self, context: &Context<'_>, point: AttachPoint) -> Result<()> {
@@ -550,7 +546,7 @@ impl Inner {
         if let (Some(point), true) = (point, point.is_some()) {
             let splice = self.splices.get(&point.space);
             let joined = context.state.form(link) == LinkForm::Joined;
-            attach::run_in(context.inits, point.space, &object, || match splice {
+            let led = attach::run_in(context.inits, point.space, &object, || match splice {
                 Some(splice) if joined => splice
                     .lead(point.index, link.inner_index(1 - from))
                     .map_err(Error::of(&object, "lead frames past its wire")),
@@ -559,7 +555,12 @@ impl Inner {
                     .map(drop)
                     .map_err(Error::of(&object, "lead frames past its wire")),
                 None => Ok(()),
-            })?;
+            });
+            if let Err(e) = led {
+                // Frames still go there: a restart must bring it back.
+                self.placed.insert((link.id, from), Some(point));
+                return Err(e);
+            }
         }
         match self.process.as_ref().filter(|p| p.lives()) {
             // Delayed frames are delivered on time; the caller does not wait for that.

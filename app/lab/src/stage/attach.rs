@@ -8,6 +8,8 @@
 //! they arrive: a packet socket can go round a sender's own egress (`PACKET_QDISC_BYPASS`), but not round the receiver's
 //! ingress. Packet sockets there have seen them by then. An interface that was moved to another node is met there.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::os::fd::OwnedFd;
 
 use netloom_ebpf::Direction;
@@ -123,4 +125,49 @@ pub(crate) fn run_in_living<T: Send>(
         f()
     })
     .map(Some)
+}
+
+/// The programs that are kept of a namespace; made if there are none. Work in the namespace borrows them: they stay kept
+/// when it fails, since what they were attached to before goes on, and only they can be taken off again.
+///
+/// # Errors
+/// What `make` returns.
+pub(crate) fn kept<K>(
+    all: &mut BTreeMap<NodeId, K>,
+    space: NodeId,
+    make: impl FnOnce() -> Result<K>,
+) -> Result<&K> {
+    Ok(match all.entry(space) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(free) => free.insert(make()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::inits::Init;
+
+    /// With rights the work fails, without them the way into the namespace; an init that has ended fails before.
+    #[test]
+    fn programs_stay_kept_when_work_fails() {
+        let id = NodeId::CORE;
+        let pid = rustix::process::getpid();
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        let fail = || Error::Invalid { object: "link".into(), reason: "it fails".into() };
+        for inits in [Inits::from([(id, Init { id, pid, pidfd })]), Inits::new()] {
+            for known in [Some(7), None] {
+                let mut all: BTreeMap<NodeId, i32> =
+                    known.map(|known| (id, known)).into_iter().collect();
+                let kept_of = &mut all;
+                let mut made = false;
+                let done: Result<()> = run_in(&inits, id, "link", || {
+                    made = *kept(kept_of, id, || Ok(8))? == 8;
+                    Err(fail())
+                });
+                assert!(done.is_err());
+                assert_eq!(all.get(&id).copied(), known.or(made.then_some(8)));
+            }
+        }
+    }
 }

@@ -92,11 +92,11 @@ impl Inner {
     }
 
     fn guard(&mut self, context: &Context<'_>, door: Door) {
-        let known = self.shields.remove(&door.at.space);
-        let placed = attach::run_in_living(context.inits, door.at.space, "door", || {
-            let Some(shield) = known.map_or_else(|| new_shield(door.at.space).ok(), Some) else {
-                return Ok(None);
-            };
+        let shields = &mut self.shields;
+        // Where the kernel lacks what a shield needs, the door is open.
+        let _ = attach::run_in_living(context.inits, door.at.space, "door", || {
+            let make = || new_shield(door.at.space).map_err(Error::of("door", "load its programs"));
+            let shield = attach::kept(shields, door.at.space, make)?;
             // Counts only, until the load feedback sets a budget.
             let open = Budget::default();
             let guarded = shield.protect(door.at.index, door.at.direction, door.number, &open);
@@ -106,11 +106,8 @@ impl Inner {
                     netloom_sys::describe(&error)
                 ));
             }
-            Ok(Some(shield))
+            Ok(())
         });
-        if let Ok(Some(Some(shield))) = placed {
-            self.shields.insert(door.at.space, shield);
-        }
     }
 
     /// Takes the guards off the doors of a node that is protected so.
