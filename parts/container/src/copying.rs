@@ -24,7 +24,8 @@ pub(crate) fn copy(found: &Found<'_>, real: &[Vec<u8>], root: &OwnedFd, owners: 
             let to = rustix::fs::openat(root, &text, flags, Mode::from_raw_mode(0o600))
                 .map_err(&fail)?;
             let mut to = std::fs::File::from(to);
-            std::io::copy(&mut from, &mut to)?;
+            let copied = std::io::copy(&mut from, &mut to);
+            copied.map_err(|e| Wrong::at("copy the target of", &e))?;
             if owners.are_kept() {
                 rustix::fs::fchown(&to, Some(uid), Some(gid)).map_err(&fail)?;
             }

@@ -266,7 +266,7 @@ impl Tree {
 
     /// Removes what this layer has at a real path.
     fn remove(&mut self, real: &[Vec<u8>]) -> Done {
-        let fail = |e: io::Error| Wrong::new("replace", e.to_string());
+        let fail = |e: io::Error| Wrong::at("replace", &e);
         let path = self.path_of(real);
         let is_folder = self.own(real)?.is_some_and(|stat| is_directory(&stat));
         if is_folder {
@@ -421,8 +421,8 @@ impl Tree {
                 // A file system without them has files all the same.
                 Ok(()) | Err(Errno::NOTSUP) => {}
                 Err(e) => {
-                    let why = format!("{name}: {}", io::Error::from(e));
-                    return Err(Wrong::new("set attributes", why));
+                    let wrong = Wrong::of("set attributes")(e);
+                    return Err(Wrong { why: format!("{name}: {}", wrong.why), ..wrong });
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! A packed layer as plain bytes: gzip or zstd taken off in a thread of its own, the digest computed on the way.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use flate2::bufread::MultiGzDecoder;
@@ -32,7 +34,7 @@ impl Plain {
     pub(crate) fn of(file: File, packing: Packing, most: u64) -> Plain {
         let (sender, pieces) = sync_channel(WAITING);
         // Not joined: it ends when nobody takes its pieces.
-        std::thread::spawn(move || unpack(BufReader::with_capacity(PIECE, file), packing, &sender));
+        std::thread::spawn(move || unpack(file, packing, &sender));
         Plain { pieces, piece: Vec::new(), at: 0, hasher: Hasher::default(), come: 0, most }
     }
 
@@ -113,8 +115,25 @@ fn ends_early() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends early")
 }
 
+/// A file that keeps its last error: decoders wrap errors of their own around it, or drop it.
+struct Watched<R> {
+    file: R,
+    fault: Rc<Cell<Option<i32>>>,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer);
+        self.fault.set(read.as_ref().err().and_then(io::Error::raw_os_error));
+        read
+    }
+}
+
 /// Unpacks until the end, an error, or nobody listens.
-fn unpack(mut file: BufReader<File>, packing: Packing, to: &SyncSender<io::Result<Vec<u8>>>) {
+fn unpack(file: impl Read, packing: Packing, to: &SyncSender<io::Result<Vec<u8>>>) {
+    let fault = Rc::new(Cell::new(None));
+    let file = Watched { file, fault: Rc::clone(&fault) };
+    let mut file = BufReader::with_capacity(PIECE, file);
     let done = match packing {
         Packing::Plain => pass(&mut file, to),
         // A file of gzip may have several members (RFC 1952, 2.2); the plain decoder ends with the first.
@@ -122,7 +141,8 @@ fn unpack(mut file: BufReader<File>, packing: Packing, to: &SyncSender<io::Resul
         Packing::Zstd => unpack_frames(&mut file, to),
     };
     if let Err(e) = done {
-        let _ = to.send(Err(e));
+        // A disk that fails says nothing about the archive.
+        let _ = to.send(Err(fault.get().map_or(e, io::Error::from_raw_os_error)));
     }
 }
 
@@ -149,7 +169,7 @@ fn pass(from: &mut impl Read, to: &SyncSender<io::Result<Vec<u8>>>) -> io::Resul
 
 /// Frames of zstd one after the other; those that are to be skipped are (RFC 8878 section 3.1.2).
 fn unpack_frames(
-    file: &mut BufReader<File>,
+    file: &mut BufReader<impl Read>,
     to: &SyncSender<io::Result<Vec<u8>>>,
 ) -> io::Result<()> {
     let wrong = |e: &dyn std::fmt::Display| io::Error::other(format!("it is not zstd: {e}"));
@@ -171,4 +191,53 @@ fn unpack_frames(
         pass(&mut frame, to)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::wrong::Wrong;
+
+    /// A disk that gives some bytes, and then fails.
+    struct Broken<'a>(&'a [u8], Option<Errno>);
+
+    impl Read for Broken<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match (self.0.is_empty(), self.1) {
+                (true, Some(e)) => Err(e.into()),
+                _ => self.0.read(buffer),
+            }
+        }
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_no_fault_of_the_archive() {
+        let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        gzip.write_all(&[7; 1000]).unwrap();
+        let gzip = gzip.finish().unwrap();
+        // The head of a frame of one segment and 1,000 bytes, and of its last block, which is raw (RFC 8878, 3.1.1).
+        let zstd =
+            [&[0x28, 0xB5, 0x2F, 0xFD, 0x60, 0xE8, 0x02, 0x41, 0x1F, 0x00][..], &[7; 500]].concat();
+        for (packing, bytes) in [
+            (Packing::Plain, &[7; 500][..]),
+            (Packing::Gzip, &gzip[..gzip.len() / 2]),
+            (Packing::Zstd, &zstd[..2]),
+            (Packing::Zstd, &zstd),
+        ] {
+            for (error, is_machines) in [(Some(Errno::IO), true), (None, false)] {
+                let (sender, pieces) = sync_channel(WAITING);
+                unpack(Broken(bytes, error), packing, &sender);
+                drop(sender);
+                let Some(e) = pieces.into_iter().find_map(Result::err) else {
+                    assert!(!is_machines && packing == Packing::Plain, "{packing:?}");
+                    continue;
+                };
+                assert_eq!(Wrong::from(e).is_machines, is_machines, "{packing:?}");
+            }
+        }
+    }
 }

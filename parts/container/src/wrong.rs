@@ -15,8 +15,8 @@ pub(crate) struct Wrong {
     pub(crate) is_machines: bool,
 }
 
-/// Errors that say nothing about an entry: no room, no rights, a broken disk.
-const MACHINES: [Errno; 9] = [
+/// Errors that say nothing about an entry: no room, no rights, a broken disk or file system.
+const MACHINES: [Errno; 12] = [
     Errno::NOSPC,
     Errno::DQUOT,
     Errno::IO,
@@ -26,6 +26,9 @@ const MACHINES: [Errno; 9] = [
     Errno::ROFS,
     Errno::PERM,
     Errno::ACCESS,
+    Errno::UCLEAN,
+    Errno::BADMSG,
+    Errno::STALE,
 ];
 
 impl Wrong {
@@ -34,16 +37,19 @@ impl Wrong {
     }
 
     pub(crate) fn of(step: &'static str) -> impl Fn(Errno) -> Wrong {
-        move |e| Wrong {
-            is_machines: MACHINES.contains(&e),
-            ..Wrong::new(step, io::Error::from(e).to_string())
-        }
+        move |e| Wrong::at(step, &e.into())
+    }
+
+    /// The same of a call of the standard library.
+    pub(crate) fn at(step: &'static str, e: &io::Error) -> Wrong {
+        let is_machines = Errno::from_io_error(e).is_some_and(|e| MACHINES.contains(&e));
+        Wrong { is_machines, ..Wrong::new(step, e.to_string()) }
     }
 }
 
 impl From<io::Error> for Wrong {
     fn from(e: io::Error) -> Wrong {
-        Wrong::new("read", e.to_string())
+        Wrong::at("read", &e)
     }
 }
 
