@@ -278,8 +278,10 @@ impl Room {
     fn next_free(&self, name: &str) -> String {
         let free = |name: &String| !self.names.contains(name) && !self.is_kept(name);
         let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        // Room for digits: names have at most 15 bytes.
-        let numbered = (0..).map(|n: u32| format!("{}{n}", &kind[..kind.len().min(10)]));
+        // Room for digits: names have at most 15 bytes. A program in a node may have chosen any.
+        let end = (0..=kind.len().min(10)).rfind(|at| kind.is_char_boundary(*at));
+        let kind = &kind[..end.unwrap_or_default()];
+        let numbered = (0..).map(|n: u32| format!("{kind}{n}"));
         let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
         candidates.find(free).unwrap_or_else(|| name.to_owned())
     }
@@ -320,4 +322,25 @@ fn check_movable(from: &Holder, found: &LinkInfo) -> std::result::Result<(), Str
         return Err("it is a door of a lab".into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(names: &[&str]) -> Room {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Room { names, indexes: vec![], kept: vec![("eth1".into(), 2)] }
+    }
+
+    #[test]
+    fn a_name_of_any_characters_gets_a_free_one_of_its_kind() {
+        assert_eq!(room(&[]).next_free("eth0"), "eth0");
+        assert_eq!(room(&["eth0"]).next_free("eth0"), "eth2");
+        // The tenth byte is within a character.
+        for (name, free) in [("ééééé", "ééééé0"), ("xéééééé9", "xéééé0"), ("€€€€", "€€€0")]
+        {
+            assert_eq!(room(&[name]).next_free(name), free);
+        }
+    }
 }
