@@ -354,8 +354,10 @@ fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> La
 
 /// Checks that the nodes that steps name are there.
 fn finish_expect(raw: RawSteps, lab: &mut Lab, report: &mut Report) {
+    // A file may have as many steps as nodes, and many of each.
+    let known: HashSet<&str> = lab.nodes.iter().map(|node| node.name.as_str()).collect();
     for At { value, place } in &raw.nodes {
-        if !lab.nodes.iter().any(|node| node.name == *value) {
+        if !known.contains(value.as_str()) {
             let help = report.suggest(value, lab.nodes.iter().map(|node| node.name.as_str()));
             report.error_with(*place, format!("expect: no node {}", quote(value)), help);
         }
@@ -370,10 +372,10 @@ fn finish_kinds(raws: &[Origin<SwitchBody>], lab: &mut Lab, report: &mut Report)
         return;
     }
     let ends = ends_of_switches(lab);
-    let is_taken = |name: &str| {
-        lab.nodes.iter().any(|n| n.name == name) || lab.switches.iter().any(|s| s.name == name)
-    };
-    let is_node = |name: &str| lab.nodes.iter().any(|n| n.name == name);
+    let nodes: HashSet<&str> = lab.nodes.iter().map(|node| node.name.as_str()).collect();
+    let switches: HashSet<&str> = lab.switches.iter().map(|switch| switch.name.as_str()).collect();
+    let is_taken = |name: &str| nodes.contains(name) || switches.contains(name);
+    let is_node = |name: &str| nodes.contains(name);
     let mut kinds = Vec::with_capacity(raws.len());
     let mut datapaths = HashMap::new();
     for (origin, ends) in raws.iter().zip(&ends) {
@@ -400,11 +402,12 @@ fn finish_slices(
         return;
     }
     let ends = ends_of_switches(lab);
-    let kind = |name: &str| lab.switches.iter().find(|s| s.name == name).map(|s| &s.kind);
-    let sliced = |name: &&str| kind(name).is_some_and(|kind| kind.as_openflow().is_some());
-    let names = lab.switches.iter().map(|switch| switch.name.as_str());
+    let places: HashMap<&str, usize> =
+        lab.switches.iter().enumerate().map(|(at, switch)| (switch.name.as_str(), at)).collect();
+    let kind = |name: &str| places.get(name).map(|at| &lab.switches[*at].kind);
+    let sliced = lab.switches.iter().filter(|switch| switch.kind.as_openflow().is_some());
     let around = slices::Switches {
-        known: names.filter(sliced).collect(),
+        known: sliced.map(|switch| switch.name.as_str()).collect(),
         problem: &|name| {
             let kind = kind(name)?;
             Some(format!(
@@ -413,11 +416,12 @@ fn finish_slices(
             ))
         },
         port: &|switch, port| {
-            let at = lab.switches.iter().position(|s| s.name == switch);
-            slices::port(at.and_then(|at| ends.get(at)).map_or(&[][..], Vec::as_slice), port)
+            let ends = places.get(switch).and_then(|at| ends.get(*at));
+            slices::port(ends.map_or(&[][..], Vec::as_slice), port)
         },
     };
-    let is_node = |name: &str| lab.nodes.iter().any(|n| n.name == name);
+    let nodes: HashSet<&str> = lab.nodes.iter().map(|node| node.name.as_str()).collect();
+    let is_node = |name: &str| nodes.contains(name);
     let slices = raw.finish(&around, &is_node, report);
     for (switch, origin) in lab.switches.iter_mut().zip(switches) {
         let Some(slice) = slices.iter().find(|slice| slice.switches.contains_key(&switch.name))

@@ -1,5 +1,6 @@
 //! Ports of the host that lead to programs in a node, and their text: `[ADDRESS:]PORT[:TO][/udp]`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -54,6 +55,38 @@ impl Published {
         let others = other.places();
         self.protocol == other.protocol
             && self.places().into_iter().any(|a| others.iter().any(|b| same(a, *b)))
+    }
+}
+
+/// Ports that are somebody's, by what they would clash with: a plan has very many.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    places: HashMap<(Transport, SocketAddr), usize>,
+    /// At any address of a family, and at all of them.
+    any: HashMap<(Transport, bool, u16), usize>,
+    every: HashMap<(Transport, bool, u16), usize>,
+}
+
+impl Taken {
+    /// Takes a port for `who`; returns the first who has one that it clashes with. Each caller's number is at least the one before.
+    pub(crate) fn take(&mut self, port: &Published, who: usize) -> Option<usize> {
+        let other = port.places().into_iter().filter_map(|place| self.holder(port, place)).min();
+        for place in port.places() {
+            let key = (port.protocol, place.is_ipv4(), port.port);
+            self.places.entry((port.protocol, place)).or_insert(who);
+            self.any.entry(key).or_insert(who);
+            if place.ip().is_unspecified() {
+                self.every.entry(key).or_insert(who);
+            }
+        }
+        other
+    }
+
+    fn holder(&self, port: &Published, place: SocketAddr) -> Option<usize> {
+        let key = (port.protocol, place.is_ipv4(), port.port);
+        let whole = if place.ip().is_unspecified() { self.any.get(&key) } else { None };
+        let same = self.places.get(&(port.protocol, place));
+        [whole, same, self.every.get(&key)].into_iter().flatten().min().copied()
     }
 }
 
@@ -113,6 +146,8 @@ fn number(text: &str) -> Result<u16, ()> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -162,5 +197,22 @@ mod tests {
         assert!(clash("10.0.0.1:80", "0.0.0.0:80") && clash("[::1]:80", "80"));
         assert!(!clash("80", "81:80") && !clash("80", "80/udp"));
         assert!(!clash("10.0.0.1:80", "80") && !clash("0.0.0.0:80", "[::]:80"));
+    }
+
+    proptest! {
+        /// It finds what a look at every pair finds.
+        #[test]
+        fn the_first_who_has_a_port_is_found(
+            texts in prop::collection::vec(prop::sample::select(vec![
+                "80", "81", "80/udp", "0.0.0.0:80", "[::]:80", "[::1]:80", "10.0.0.1:80", "10.0.0.2:80", "[fd00::1]:80",
+            ]), 0..8),
+        ) {
+            let ports: Vec<Published> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            let mut taken = Taken::default();
+            for (at, port) in ports.iter().enumerate() {
+                let first = ports[..at].iter().position(|known| known.clashes(port));
+                prop_assert_eq!(taken.take(port, at), first);
+            }
+        }
     }
 }

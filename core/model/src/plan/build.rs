@@ -18,6 +18,7 @@ use super::{
     PlannedNode, PlannedSwitch, Route, Scheme, Slot, SwitchSlot, hosts, ports, route, sysctl,
 };
 use crate::lab::{End, Lab, Link};
+use crate::published::Taken;
 
 /// [`super::plan`] without the text of the file, for plans that are only compared.
 pub(crate) fn build(lab: &Lab) -> Result<Plan, PlanError> {
@@ -55,11 +56,13 @@ fn check_ends(lab: &Lab) -> Result<(), PlanError> {
 
 /// A port of the host is one node's.
 fn check_published(lab: &Lab) -> Result<(), PlanError> {
-    let all = || lab.nodes.iter().flat_map(|node| node.ports.iter().map(move |port| (node, port)));
-    for (at, (node, port)) in all().enumerate() {
-        if let Some((other, _)) = all().take(at).find(|(_, known)| known.clashes(port)) {
-            let (node, other) = (node.name.clone(), other.name.clone());
-            return Err(PlanError::PortTaken { node, port: port.to_string(), other });
+    let mut taken = Taken::default();
+    for (at, node) in lab.nodes.iter().enumerate() {
+        for port in &node.ports {
+            if let Some(other) = taken.take(port, at) {
+                let (node, other) = (node.name.clone(), lab.nodes[other].name.clone());
+                return Err(PlanError::PortTaken { node, port: port.to_string(), other });
+            }
         }
     }
     Ok(())

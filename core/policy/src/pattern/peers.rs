@@ -18,10 +18,9 @@ impl Peers {
     /// The set of these prefixes.
     pub fn of(nets: impl IntoIterator<Item = IpNet>) -> Peers {
         let mut nets: Vec<IpNet> = nets.into_iter().map(|net| net.trunc()).collect();
+        // By first address, the widest first: what holds a prefix is the last one that was kept. A file may list very many.
         nets.sort_unstable();
-        nets.dedup();
-        let all = nets.clone();
-        nets.retain(|net| !all.iter().any(|wide| wide != net && wide.contains(net)));
+        nets.dedup_by(|net, wide| wide.contains(&*net));
         Peers(nets)
     }
 
@@ -98,6 +97,25 @@ mod tests {
     }
 
     proptest! {
+        /// Kept is what no other one holds.
+        #[test]
+        fn a_set_has_the_widest_prefixes(
+            nets in prop::collection::vec((0_u32..8, 27_u8..=32, any::<bool>()), 0..20),
+        ) {
+            let nets: Vec<IpNet> = nets
+                .into_iter()
+                .map(|(host, length, is_v6)| match is_v6 {
+                    true => IpNet::new(IpAddr::V6(u128::from(host).into()), 96 + length).unwrap().trunc(),
+                    false => IpNet::new(IpAddr::V4(host.into()), length).unwrap().trunc(),
+                })
+                .collect();
+            let widest = |net: &&IpNet| !nets.iter().any(|wide| wide != *net && wide.contains(*net));
+            let mut wanted: Vec<IpNet> = nets.iter().filter(widest).copied().collect();
+            wanted.sort_unstable();
+            wanted.dedup();
+            prop_assert_eq!(Peers::of(nets.clone()).0, wanted);
+        }
+
         /// An address is in both sets if it is in each.
         #[test]
         fn two_sets_have_what_each_has(
