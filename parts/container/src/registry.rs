@@ -299,7 +299,7 @@ impl<'a> Registry<'a> {
     /// Gets a token, or takes name and password.
     fn ask_permit(&self, answer: &Answer) -> std::result::Result<(), Refusal> {
         let challenge = answer.head.all("www-authenticate").find_map(Challenge::read);
-        let login = logins::find(&self.reference.registry);
+        let login = logins::find(&self.reference);
         let permit = match challenge {
             Some(Challenge::Basic) => login.map(|login| format!("Basic {login}")),
             Some(Challenge::Bearer { realm, service, scope }) => {
@@ -391,7 +391,7 @@ mod logins {
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
-    use super::{Deserialize, Engine};
+    use super::{DOCKER, DOCKER_HOST, Deserialize, Engine, Reference};
 
     #[derive(Deserialize)]
     struct File {
@@ -405,22 +405,39 @@ mod logins {
         auth: Option<String>,
     }
 
-    /// Name and password for a registry, as `Basic` wants them.
-    pub(super) fn find(registry: &str) -> Option<String> {
+    /// Name and password for an image, as `Basic` wants them.
+    pub(super) fn find(image: &Reference) -> Option<String> {
         files().into_iter().find_map(|path| {
             let file: File = crate::store::read(&path).ok()?;
-            let is_it = |key: &&String| {
-                let key = key.trim_start_matches("https://").trim_start_matches("http://");
-                let host = key.split('/').next().unwrap_or_default();
-                // Docker files its own registry under this old address.
-                host == registry || (registry == "docker.io" && host == "index.docker.io")
-            };
-            let key = file.auths.keys().find(is_it)?.clone();
-            let login = file.auths.get(&key)?.auth.clone()?;
-            let bytes = base64::engine::general_purpose::STANDARD.decode(login.trim()).ok()?;
-            // Not what was read: line ends in it would break the header.
-            bytes.contains(&b':').then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+            pick(&file.auths, image)
         })
+    }
+
+    /// That of the longest key that the image's name begins with, part by part.
+    fn pick(auths: &BTreeMap<String, Login>, image: &Reference) -> Option<String> {
+        let weighed = auths.iter().filter_map(|(key, login)| Some((weight(key, image)?, login)));
+        let (_, login) = weighed.max_by_key(|(weight, _)| *weight)?;
+        let bytes =
+            base64::engine::general_purpose::STANDARD.decode(login.auth.as_ref()?.trim()).ok()?;
+        // Not what was read: line ends in it would break the header.
+        bytes.contains(&b':').then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+    }
+
+    /// How much of an image's name a key says, and whether as it is written today; `None` if it is of another.
+    fn weight(key: &str, image: &Reference) -> Option<(usize, bool)> {
+        let bare = ["https://", "http://"].iter().find_map(|scheme| key.strip_prefix(scheme));
+        let (host, path) = match (bare, key.split_once('/')) {
+            // An address of earlier versions of Docker, whose path is the protocol's version.
+            (Some(bare), _) => (bare.split('/').next().unwrap_or_default(), ""),
+            (None, Some((host, "v1/" | "v2/"))) => (host, ""),
+            (None, Some((host, path))) => (host, path.trim_end_matches('/')),
+            (None, None) => (key, ""),
+        };
+        // Docker files its own registry under old names, too.
+        let host = if ["index.docker.io", DOCKER_HOST].contains(&host) { DOCKER } else { host };
+        let rest = image.path.strip_prefix(path)?;
+        let whole = path.is_empty() || rest.is_empty() || rest.starts_with('/');
+        (host == image.registry && whole).then_some((path.len(), bare.is_none()))
     }
 
     pub(super) fn words() -> String {
@@ -437,5 +454,49 @@ mod logins {
             .unwrap_or_else(|| home.join(".config/containers/auth.json"));
         let docker = set("DOCKER_CONFIG").unwrap_or_else(|| home.join(".docker"));
         vec![ours, docker.join("config.json")]
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_longest_key_of_a_name_has_its_login() {
+            let text = [
+                "r.io",
+                "r.io/team",
+                "r.io/team/app",
+                "r.io/tea",
+                "https://r.io/v1/",
+                "r.io:5000",
+                "https://index.docker.io/v1/",
+                "docker.io/team",
+                "https://old.io/v2/",
+                "older.io/v1/",
+            ];
+            let engine = base64::engine::general_purpose::STANDARD;
+            let auths: BTreeMap<String, Login> = text
+                .iter()
+                .map(|key| {
+                    let auth = Some(engine.encode(format!("{key}:secret")));
+                    ((*key).to_owned(), Login { auth })
+                })
+                .collect();
+            for (image, key) in [
+                ("r.io/team/app:1", Some("r.io/team/app")),
+                ("r.io/team/application", Some("r.io/team")),
+                ("r.io/teamwork/app", Some("r.io")),
+                ("r.io:5000/team/app", Some("r.io:5000")),
+                ("alpine", Some("https://index.docker.io/v1/")),
+                ("team/app", Some("docker.io/team")),
+                ("old.io/v2/app", Some("https://old.io/v2/")),
+                ("older.io/app", Some("older.io/v1/")),
+                ("other.io/team/app", None),
+            ] {
+                let login = pick(&auths, &image.parse().unwrap());
+                let wanted = key.map(|key| engine.encode(format!("{key}:secret")));
+                assert_eq!(login, wanted, "{image}");
+            }
+        }
     }
 }
