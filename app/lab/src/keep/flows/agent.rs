@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_flow::control::requests::ControllerState;
+use netloom_flow::control::requests::{ControllerState, PortShown};
 use netloom_flow::control::{Connection, Fault, PortSpec};
 use netloom_model::plan::{NodeId, PlannedEnd, PlannedLink, PlannedSwitch, Slot};
 use netloom_sys::process;
@@ -124,36 +124,25 @@ impl Agent {
         let plan = &context.state.plan;
         let connection = self.connect()?;
         let shown = connection.show().map_err(self.failed("ask"))?;
-        let (slot, switch) = match wanted {
-            Wanted::Switch(slot, switch, _) => (*slot, *switch),
-            Wanted::Plane(slot, _) => {
-                for (_, _, ports) in desired_state::ports_of_plane(plan, *slot, plan.links.iter()) {
-                    // Of a link whose other end is recreated, or of a router that is.
-                    for port in ports {
-                        if let Err(e) = self.add_port(&connection, port) {
-                            journal(&e);
-                        }
-                    }
-                }
-                return Ok(());
-            }
-        };
-        let all: Vec<_> = desired_state::ports(plan, slot, plan.links.iter()).collect();
-        for port in shown.ports {
-            let is_same = |p: &PortSpec| p.number == port.number && p.interface == port.interface;
-            // Of a link that was removed while no lab process lived.
-            if !all.iter().any(is_same) {
-                connection.remove_port(port.number).map_err(self.failed("take a port away"))?;
-            }
+        let all = wanted.ports(plan, plan.links.iter());
+        // Of a link that was removed while no lab process lived.
+        for number in left_over(&shown.ports, &all) {
+            connection.remove_port(number).map_err(self.failed("take a port away"))?;
         }
-        let waits = |name: &str| {
-            let mut here =
-                shown.controllers.iter().filter(|c| c.namespace.as_deref() == Some(name));
-            here.any(|controller| controller.state == ControllerState::Waiting)
+        let here = match wanted {
+            // Also of a link whose other end is recreated, or of a router that is.
+            Wanted::Plane(..) => all,
+            Wanted::Switch(_, switch, _) => {
+                let waits = |name: &str| {
+                    let mut here =
+                        shown.controllers.iter().filter(|c| c.namespace.as_deref() == Some(name));
+                    here.any(|controller| controller.state == ControllerState::Waiting)
+                };
+                self.name_spaces(context, switch, |_, name| waits(name))?;
+                wanted.ports(plan, plan.links.iter().filter(|link| has_ends(context, link)))
+            }
         };
-        self.name_spaces(context, switch, |_, name| waits(name))?;
-        let whole = |link: &&PlannedLink| has_ends(context, link);
-        for port in desired_state::ports(plan, slot, plan.links.iter().filter(whole)) {
+        for port in here {
             if let Err(e) = self.add_port(&connection, port) {
                 journal(&e);
             }
@@ -240,6 +229,14 @@ fn has_ends(context: &Context<'_>, link: &PlannedLink) -> bool {
     link.ends.iter().all(lives) && !context.state.lost.contains_key(&link.id)
 }
 
+/// The numbers of ports that a process has and should not.
+fn left_over(shown: &[PortShown], wanted: &[PortSpec]) -> Vec<u32> {
+    let is_wanted = |shown: &&PortShown| {
+        wanted.iter().any(|p| p.number == shown.number && p.interface == shown.interface)
+    };
+    shown.iter().filter(|port| !is_wanted(port)).map(|port| port.number).collect()
+}
+
 /// The network namespace of a living node, with the pidfd of its init.
 pub(crate) fn space(inits: &Inits, node: NodeId) -> Result<Option<(OwnedFd, OwnedFd)>> {
     let Some(space) = attach::open(inits, node)? else { return Ok(None) };
@@ -276,4 +273,42 @@ pub(super) fn end_processes(folder: &Folder) -> Result<()> {
     }
     remove_all_files(folder);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(links: &str) -> netloom_model::Plan {
+        let nodes = "nodes: {a: {kind: router, plane: separate}, b: , c: }";
+        let text = format!("links: [{links}]\n{nodes}\nswitches: {{s: {{kind: openflow}}}}\n");
+        let lab = netloom_model::parse("lab", text.as_bytes(), "lab").unwrap();
+        netloom_model::plan::plan(&lab).unwrap()
+    }
+
+    /// A plane has two ports of a link, a switch has one.
+    #[test]
+    fn ports_of_a_link_that_is_gone_are_left_over() {
+        let (old, new) = (plan("[a, b], [b, s], [a, s], [a, c]"), plan("[a, b], [b, s]"));
+        for (which, all, left) in [("s", 2, 1), ("a", 6, 4)] {
+            let of = |plan: &netloom_model::Plan| -> Vec<PortSpec> {
+                let all = desired_state::all(plan);
+                let mut wanted = all.filter(|wanted| match wanted {
+                    Wanted::Switch(_, switch, _) => switch.name == which,
+                    Wanted::Plane(_, node) => node.name == which,
+                });
+                wanted.next().unwrap().ports(plan, plan.links.iter())
+            };
+            let shown = |port: PortSpec| PortShown {
+                number: port.number,
+                interface: port.interface,
+                ..PortShown::default()
+            };
+            let had: Vec<PortShown> = of(&old).into_iter().map(shown).collect();
+            assert_eq!(had.len(), all, "{which}");
+            assert_eq!(left_over(&had, &of(&old)), [0; 0]);
+            let gone = left_over(&had, &of(&new));
+            assert_eq!(gone.len(), left, "{which}: {gone:?}");
+        }
+    }
 }

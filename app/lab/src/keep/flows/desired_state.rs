@@ -145,6 +145,20 @@ impl Wanted<'_> {
             Wanted::Plane(_, node) => node.plane_name(),
         }
     }
+
+    /// Its ports at the ends of these links.
+    pub(super) fn ports<'p>(
+        &self,
+        plan: &'p Plan,
+        links: impl Iterator<Item = &'p PlannedLink>,
+    ) -> Vec<PortSpec> {
+        match self {
+            Wanted::Switch(slot, ..) => ports(plan, *slot, links).collect(),
+            Wanted::Plane(slot, _) => {
+                ports_of_plane(plan, *slot, links).flat_map(|(_, _, ports)| ports).collect()
+            }
+        }
+    }
 }
 
 /// All OpenFlow switches of a plan.
