@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use netloom_model::plan::{Interface, PlannedNode};
+use netloom_model::plan::{Interface, PlannedNode, Route};
 
 /// Archives end at a multiple of this, for whatever follows.
 const BLOCK: usize = 512;
@@ -74,12 +74,32 @@ fn script(node: &PlannedNode) -> String {
         add_interface(&mut text, interface);
     }
     for route in &node.routes {
-        let Some(interface) = node.interfaces.get(route.interface) else { continue };
-        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
-        let family = if route.to.addr().is_ipv4() { "-4" } else { "-6" };
-        let _ = writeln!(text, "ip {family} route add {}{via} dev {}", route.to, interface.name);
+        add_route(&mut text, node, route);
     }
     text
+}
+
+fn add_route(text: &mut String, node: &PlannedNode, route: &Route) {
+    let Some(interface) = node.interfaces.get(route.interface) else { return };
+    let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+    let family = if route.to.addr().is_ipv4() { "-4" } else { "-6" };
+    let add = format!("ip {family} route add {}", route.to);
+    // Some programs called `ip` know no routes over several hops, such as busybox's: the first hop is better than none.
+    if let Some(hops) = hops(node, route) {
+        let _ = write!(text, "{add}{hops} 2>/dev/null || ");
+    }
+    let _ = writeln!(text, "{add}{via} dev {}", interface.name);
+}
+
+/// The hops of a route that has several, for a shell and the `ip` of iproute2.
+pub(crate) fn hops(node: &PlannedNode, route: &Route) -> Option<String> {
+    let also = route.also.iter().map(|hop| (hop.via, hop.interface));
+    let mut text = String::new();
+    for (via, interface) in std::iter::once((route.via?, route.interface)).chain(also) {
+        let name = node.interfaces.get(interface)?.name.replace('\'', "'\\''");
+        let _ = write!(text, " nexthop via {via} dev '{name}'");
+    }
+    (!route.also.is_empty()).then_some(text)
 }
 
 fn add_interface(text: &mut String, interface: &Interface) {
@@ -97,6 +117,15 @@ fn add_interface(text: &mut String, interface: &Interface) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_route_over_several_hops_has_them_all() {
+        let node = crate::seed::tests::node_with_two_ways();
+        let text = script(&node);
+        let both = "ip -4 route add 10.9.0.0/24 nexthop via 10.1.0.2 dev 'e0' nexthop via 10.2.0.2 dev 'e1' \
+                    2>/dev/null || ip -4 route add 10.9.0.0/24 via 10.1.0.2 dev e0\n";
+        assert!(text.ends_with(both), "{text}");
+    }
 
     #[test]
     fn an_archive_is_unpacked_by_others() {

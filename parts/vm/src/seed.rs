@@ -16,6 +16,7 @@ use netloom_sys::setup::read_of_lab;
 
 use crate::Result;
 use crate::error::failed;
+use crate::initrd::hops;
 use crate::spec::Spec;
 
 /// Its least size in bytes: that of a floppy disk.
@@ -124,8 +125,8 @@ fn describe(text: &mut String, interface: &Interface) {
 }
 
 /// What every guest of a lab gets: the names of its nodes. Not as `write_files`, which those of the user's data would
-/// replace. Routes without a next hop are made here, once the network is up: cloud-init's renderers of eni and of
-/// sysconfig have no such routes.
+/// replace. Routes without a next hop, and those over several, are made here, once the network is up: cloud-init's renderers
+/// of eni and of sysconfig have no such routes. Of several hops the network's description has the first.
 fn vendor(hosts: &str, node: &PlannedNode) -> String {
     let mut text = format!(
         "#cloud-boothook\n#!/bin/sh\ncat >/etc/hosts <<'END-OF-HOSTS'\n{}\nEND-OF-HOSTS\n",
@@ -137,14 +138,41 @@ fn vendor(hosts: &str, node: &PlannedNode) -> String {
         let name = interface.name.replace('\'', "'\\''");
         let _ = writeln!(text, "ip {family} route replace {} dev '{name}'", route.to);
     }
+    for route in &node.routes {
+        let Some(hops) = hops(node, route) else { continue };
+        let family = if route.to.addr().is_ipv4() { "-4" } else { "-6" };
+        let _ = writeln!(text, "ip {family} route replace {}{hops}", route.to);
+    }
     text
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use netloom_model::plan::Route;
 
     use super::*;
+
+    /// Two routers lead from it to a network.
+    pub(crate) fn node_with_two_ways() -> PlannedNode {
+        let text = b"links:\n\
+            - {ends: ['m:e0', a], addresses: {m: 10.1.0.1/24, a: 10.1.0.2/24}}\n\
+            - {ends: ['m:e1', b], addresses: {m: 10.2.0.1/24, b: 10.2.0.2/24}}\n\
+            - {ends: [a, s], addresses: {a: 10.9.0.1/24}}\n\
+            - {ends: [b, s], addresses: {b: 10.9.0.2/24}}\n\
+            nodes: {m: , a: , b: }\nswitches: {s: }\n";
+        let lab = netloom_model::parse("lab", text, "lab").unwrap();
+        netloom_model::plan::plan(&lab).unwrap().nodes.swap_remove(0)
+    }
+
+    #[test]
+    fn a_route_over_several_hops_has_them_all() {
+        let node = node_with_two_ways();
+        let vendor = vendor("127.0.0.1 localhost", &node);
+        let both = "ip -4 route replace 10.9.0.0/24 nexthop via 10.1.0.2 dev 'e0' nexthop via 10.2.0.2 dev 'e1'\n";
+        assert!(vendor.ends_with(both), "{vendor}");
+        let network = network(&node);
+        assert!(network.contains("- {to: \"10.9.0.0/24\", via: \"10.1.0.2\"}"), "{network}");
+    }
 
     #[test]
     fn routes_without_a_next_hop_are_made_when_the_network_is_up() {
