@@ -16,6 +16,8 @@ use std::time::Instant;
 use netloom_sys::Failure;
 use netloom_sys::trusted::TrustedDir;
 use netloom_traffic::{NOTICE, Notice, SentFrames};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::Result;
 
@@ -25,6 +27,14 @@ const SENDERS: usize = 1024;
 /// The path of a folder by its descriptor, which is as short as it lasts.
 fn short(folder: &TrustedDir) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
+}
+
+/// A connection that is there at once or never: to wait for a receiver's room in its queue would be to wait for it.
+fn connect(to: &Path) -> rustix::io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(to)?)?;
+    Ok(socket.into())
 }
 
 /// A sender as seen by the receivers that it told of its beginning.
@@ -43,12 +53,13 @@ impl Announced {
         if let Ok(Some(folder)) = TrustedDir::open(folder) {
             let entries = folder.entries().unwrap_or_default().into_iter();
             for (name, _) in entries.filter(|(_, kind)| kind.is_socket()) {
-                match UnixStream::connect(short(&folder).join(&name)) {
+                match connect(&short(&folder).join(&name)) {
                     Ok(receiver) => receivers.push(receiver),
                     // A receiver that was killed.
-                    Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                    Err(Errno::CONNREFUSED) => {
                         let _ = folder.remove_file(&name);
                     }
+                    // One that was stopped has no room: it is left out.
                     Err(_) => {}
                 }
             }
@@ -69,7 +80,7 @@ impl Announced {
         let bytes = self.notice.bytes();
         self.receivers.retain(|receiver| {
             let mut receiver = receiver;
-            receiver.set_nonblocking(true).and_then(|()| receiver.write_all(&bytes)).is_ok()
+            receiver.write_all(&bytes).is_ok()
         });
     }
 }
@@ -243,6 +254,31 @@ mod tests {
             (senders.all.len() == 2 && !senders.are_busy(any)).then_some(())
         });
         assert_eq!(senders.sent(any), []);
+    }
+
+    /// A receiver that was stopped takes no connections, so that its queue fills.
+    #[test]
+    fn a_sender_does_not_wait_for_a_receiver_that_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("r");
+        let mut senders = Senders::listen(&at).unwrap();
+        rustix::net::listen(&senders.listener, 1).unwrap();
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn({
+            let at = at.clone();
+            move || {
+                for stream in 0..5 {
+                    Announced::begin(&at, stream, TO).end(SentFrames { offered: 7, refused: 0 });
+                }
+                done.send(()).unwrap();
+            }
+        });
+        ended.recv_timeout(BOUND).expect("it waits");
+        wait_until("those that there was room for", BOUND, || {
+            senders.hear();
+            (senders.sent(any).len() == 2).then_some(())
+        });
+        assert!(senders.path.exists(), "it lives");
     }
 
     #[test]
