@@ -53,17 +53,24 @@ fn has_ipv6() -> bool {
 /// # Errors
 /// One cannot be had.
 pub(crate) fn check_new(folder: &Folder, running: &Plan, node: &PlannedNode) -> Result<()> {
-    let had = |port: &Port| {
-        let of = |node: &PlannedNode| spec(folder, node).ports;
-        running.nodes.iter().filter(|node| !node.ports.is_empty()).flat_map(of).any(|known| {
-            // The lab has the port already: trying it would find its own listener.
-            (known.listen.port(), known.protocol) == (port.listen.port(), port.protocol)
-        })
-    };
+    let of = |node: &PlannedNode| spec(folder, node).ports;
+    let known: Vec<Port> =
+        running.nodes.iter().filter(|node| !node.ports.is_empty()).flat_map(of).collect();
     let mut wanted = spec(folder, node);
-    wanted.ports.retain(|port| !had(port));
+    wanted.ports.retain(|port| !known.iter().any(|known| keeps_out(known, port)));
     let object = format!("node {:?}", node.name);
     netloom_publish::listen(&wanted).map(drop).map_err(Error::of(&object, "publish its ports"))
+}
+
+/// Whether a listener of the lab would refuse another port to it, so that trying that port would find only itself.
+fn keeps_out(known: &Port, port: &Port) -> bool {
+    let (ours, theirs) = (known.listen, port.listen);
+    // A listener at `::` has IPv6 alone: the families are apart.
+    let every = (ours.ip().is_unspecified() || theirs.ip().is_unspecified())
+        && ours.is_ipv4() == theirs.is_ipv4();
+    known.protocol == port.protocol
+        && ours.port() == theirs.port()
+        && (every || ours.ip() == theirs.ip())
 }
 
 impl Kind for Publishing {
@@ -93,5 +100,45 @@ impl Kind for Publishing {
         let words = [lock.as_os_str(), OsStr::new(&text)];
         let found = || Process::holding(Role::Publish, &lock);
         role::start(Role::Publish, &words, Some(space), "publish ports", found).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::*;
+
+    /// What is not tried, the kernel would refuse.
+    #[test]
+    fn a_port_that_the_lab_does_not_keep_out_is_tried() {
+        let addresses = ["127.0.0.1", "127.0.0.2", "0.0.0.0", "[::1]", "[::]"];
+        let addresses = addresses.iter().filter(|ip| has_ipv6() || !ip.starts_with('['));
+        let at = |ip: &str, port: u16, protocol: Protocol| {
+            let listen = format!("{ip}:{port}").parse::<SocketAddr>().unwrap();
+            Port { listen, protocol, to: 80 }
+        };
+        let kept_out: Vec<usize> = addresses
+            .clone()
+            .map(|ours| {
+                let listener = TcpListener::bind(format!("{ours}:0")).unwrap();
+                let number = listener.local_addr().unwrap().port();
+                let known = at(ours, number, Protocol::Tcp);
+                let kept_out = addresses.clone().filter(|theirs| {
+                    assert!(!keeps_out(&known, &at(theirs, number, Protocol::Udp)));
+                    assert!(!keeps_out(&known, &at(theirs, number ^ 1, Protocol::Tcp)));
+                    keeps_out(&known, &at(theirs, number, Protocol::Tcp))
+                });
+                kept_out
+                    .inspect(|theirs| {
+                        let taken = TcpListener::bind(format!("{theirs}:{number}"));
+                        assert!(taken.is_err(), "{ours} and {theirs}");
+                    })
+                    .count()
+            })
+            .collect();
+        // Of 127.0.0.1 and 127.0.0.2: itself and all addresses.
+        assert_eq!(kept_out[..3], [2, 2, 3]);
+        assert!(!has_ipv6() || kept_out[3..] == [2, 2]);
     }
 }
