@@ -89,11 +89,13 @@ impl Filler {
 
     /// Adds a frame.
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        if !self.is_wanted() {
+        let (len, kept) = record::len(frame, self.snaplen);
+        let with_extra = self.extra.is_any();
+        let most = if with_extra { kept + self.extra_room() } else { len };
+        if !self.may_take(most) {
             return;
         }
-        let (len, kept) = record::len(frame, self.snaplen);
-        if self.extra.is_any() {
+        if with_extra {
             return self.frame_with_extra(frame, kept);
         }
         let interface = self.interface;
@@ -103,6 +105,23 @@ impl Filler {
         };
         record::put(place, interface, frame, kept);
         self.note(frame.time_ns, frame.original, kept, len);
+    }
+
+    /// Whether a frame is wanted and has room.
+    fn may_take(&mut self, len: usize) -> bool {
+        if self.shared.wanted.is_none() {
+            // `place` finds the room.
+            return true;
+        }
+        if self.is_over() {
+            return false;
+        }
+        // Before it counts: one that is lost is none of the wanted number.
+        if self.room_for(len).is_none() {
+            self.lose(1);
+            return false;
+        }
+        self.is_wanted()
     }
 
     /// Adds packet blocks as `netloom_pcap::run` defines them, all of one interface, in order. They
@@ -210,6 +229,10 @@ impl Filler {
     pub(crate) fn seal(&mut self) {
         let Some(filling) = self.filling.take() else { return };
         let Filling { buffer, len, frames, epoch, last, sorted, .. } = filling;
+        if len == 0 {
+            // Another thread took the last wanted frame while room was found for one. The memory goes back with `buffer`.
+            return;
+        }
         if self.shared.merges {
             // Before the push, since the writer counts it down as soon as it has the chunk.
             self.slot().queued.fetch_add(1, Ordering::Relaxed);
@@ -309,8 +332,7 @@ impl Filler {
 
     #[cold]
     fn frame_with_extra(&mut self, frame: &Frame<'_>, kept: usize) {
-        let comment = self.extra.comment.as_ref().map_or(0, String::len);
-        if self.room_for(kept + comment + MOST_EXTRA).is_none() {
+        if self.room_for(kept + self.extra_room()).is_none() {
             return self.lose(1);
         }
         // Taken out for a while, because `place` borrows all of this.
@@ -341,6 +363,19 @@ impl Filler {
     fn lose(&mut self, frames: u64) {
         self.tally.lost += frames;
         self.extra.drops += frames;
+    }
+
+    /// Bytes that a block needs beyond its frame, at most.
+    fn extra_room(&self) -> usize {
+        self.extra.comment.as_ref().map_or(0, String::len) + MOST_EXTRA
+    }
+
+    /// Whether all wanted frames were taken.
+    fn is_over(&mut self) -> bool {
+        let over =
+            self.shared.wanted.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) <= 0);
+        self.tally.beyond += u64::from(over);
+        over
     }
 
     /// Whether one more frame is wanted. The last wanted one ends the capture.
@@ -397,5 +432,54 @@ fn flags(block: &Record<'_>) -> u32 {
         // Option 2, epb_flags, of 4 bytes.
         Some([2, 0, 4, 0, a, b, c, d]) => u32::from_le_bytes([*a, *b, *c, *d]),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netloom_disk::Pool;
+
+    use super::*;
+    use crate::rotation::Rotation;
+    use crate::shared::Account;
+
+    /// Frames that are lost for lack of memory are none of the wanted number.
+    #[test]
+    fn as_many_frames_as_are_wanted_find_memory() {
+        let (chunk, wanted) = (4096, 12);
+        let accounts = vec![Account::new(1)];
+        let pool = Pool::new(chunk, 4096);
+        let shared = Shared::new(pool, chunk, accounts, Rotation::default(), Some(wanted));
+        let shared = Arc::new(shared);
+        let mut filler = Filler::new(Arc::clone(&shared), 0, 0, 0);
+        let data = [7; 1000];
+        let frame = Frame { original: 1000, data: &data, ..Frame::default() };
+        let mut written = 0;
+        let mut write = |shared: &Shared| {
+            while let crate::queue::Next::Chunk(chunk) = shared.queue.next(Duration::ZERO) {
+                written += chunk.shares[0].frames;
+            }
+        };
+        // The writer comes for a chunk after every tenth frame.
+        let mut offered = 0_u64;
+        while !shared.is_stopping() {
+            filler.frame(&frame);
+            offered += 1;
+            assert!(offered < 1000, "the wanted number is not reached");
+            if offered.is_multiple_of(10) {
+                filler.seal();
+                write(&shared);
+            }
+        }
+        for _ in 0..3 {
+            filler.frame(&frame);
+        }
+        filler.show();
+        filler.seal();
+        write(&shared);
+        let ledger = shared.accounts[0].ledger();
+        assert_eq!((written, ledger.captured), (wanted, wanted));
+        assert!(offered > wanted);
+        assert_eq!((ledger.lost.memory, ledger.filtered), (offered - wanted, 3));
     }
 }

@@ -31,12 +31,17 @@ pub(crate) enum Refused {
 
 impl<E: Into<Error>> From<E> for Refused {
     fn from(error: E) -> Refused {
-        match error.into() {
-            Error::Disk(netloom_disk::Error::Full { .. }) => Refused::Full,
-            Error::Disk(error) if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) => {
-                Refused::Full
-            }
-            other => Refused::Failed(other),
+        let error = error.into();
+        let code = match &error {
+            Error::Disk(netloom_disk::Error::Full { .. }) => return Refused::Full,
+            Error::Disk(error) => error.raw_os_error(),
+            // Standard output may be a file.
+            Error::Failed(error) => error.raw_os_error(),
+            _ => None,
+        };
+        match code.map(Errno::from_raw_os_error) {
+            Some(Errno::NOSPC | Errno::DQUOT) => Refused::Full,
+            _ => Refused::Failed(error),
         }
     }
 }
@@ -65,4 +70,23 @@ pub(crate) trait Output: Send {
 
     /// The result.
     fn made(&self) -> Made;
+}
+
+#[cfg(test)]
+mod tests {
+    use netloom_sys::Failure;
+
+    use super::*;
+
+    #[test]
+    fn a_lack_of_space_is_no_failure_of_an_output() {
+        for (code, is_full) in [(Errno::NOSPC, true), (Errno::DQUOT, true), (Errno::IO, false)] {
+            let failure = || Failure::new("output", "write", code);
+            for refused in
+                [Refused::from(failure()), Refused::from(netloom_disk::Error::Failed(failure()))]
+            {
+                assert_eq!(matches!(refused, Refused::Full), is_full, "{code:?}");
+            }
+        }
+    }
 }
