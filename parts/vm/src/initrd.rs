@@ -124,7 +124,7 @@ mod tests {
         let text = script(&node);
         let both = "ip -4 route add 10.9.0.0/24 nexthop via 10.1.0.2 dev 'e0' nexthop via 10.2.0.2 dev 'e1' \
                     2>/dev/null || ip -4 route add 10.9.0.0/24 via 10.1.0.2 dev e0\n";
-        assert!(text.ends_with(both), "{text}");
+        assert!(text.contains(both), "{text}");
     }
 
     #[test]

@@ -159,7 +159,7 @@ pub(crate) mod tests {
             - {ends: ['m:e1', b], addresses: {m: 10.2.0.1/24, b: 10.2.0.2/24}}\n\
             - {ends: [a, s], addresses: {a: 10.9.0.1/24}}\n\
             - {ends: [b, s], addresses: {b: 10.9.0.2/24}}\n\
-            nodes: {m: , a: , b: }\nswitches: {s: }\n";
+            nodes: {m: {kind: router}, a: {kind: router}, b: {kind: router}}\nswitches: {s: }\n";
         let lab = netloom_model::parse("lab", text, "lab").unwrap();
         netloom_model::plan::plan(&lab).unwrap().nodes.swap_remove(0)
     }
@@ -169,7 +169,7 @@ pub(crate) mod tests {
         let node = node_with_two_ways();
         let vendor = vendor("127.0.0.1 localhost", &node);
         let both = "ip -4 route replace 10.9.0.0/24 nexthop via 10.1.0.2 dev 'e0' nexthop via 10.2.0.2 dev 'e1'\n";
-        assert!(vendor.ends_with(both), "{vendor}");
+        assert!(vendor.contains(both), "{vendor}");
         let network = network(&node);
         assert!(network.contains("- {to: \"10.9.0.0/24\", via: \"10.1.0.2\"}"), "{network}");
     }
