@@ -236,7 +236,7 @@ def method(types, path, verb, operation):
     arguments += [f"{safe(one['name'])}: {parameter(types, one)}" for one in needed]
     arguments += [f"{safe(one['name'])}: Optional[{parameter(types, one)}] = None" for one in others]
     good = next(value for code, value in operation["responses"].items() if code.startswith("2"))
-    answer = types.of(content(good), "Answer")
+    answer = types.of(content(good) or content(good, "text/plain"), "Answer")
     answer = "dict[str, Any]" if answer == "dict[str, Any]" or answer == "Any" else answer
     name = safe(operation["operationId"])
     head = f"    def {name}({', '.join(arguments)}) -> {answer}:\n"

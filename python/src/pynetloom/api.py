@@ -19,6 +19,15 @@ class Calls:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
 
+    def show_metrics(self) -> str:
+        """Tell the lab's counters to Prometheus.
+
+        In Prometheus's text format. The lab is read at most once a second, for all callers
+        together.
+        """
+        found: str = self.transport.call("GET", "/metrics")
+        return found
+
     def list_sessions(self) -> list[s.SessionSummary]:
         """List the sessions."""
         found: list[s.SessionSummary] = self.transport.call("GET", "/pnpm/")
@@ -255,6 +264,15 @@ class Calls:
         touched. With `dry_run` the steps are only shown.
         """
         found: s.Applied = self.transport.call("POST", "/v1/lab/apply", body=body)
+        return found
+
+    def layout(self) -> s.Positions:
+        """Show where everything stands in a picture.
+
+        The positions of `netloom graph --svg`: deterministic, and those of the lab file's
+        `x-layout` are kept.
+        """
+        found: s.Positions = self.transport.call("GET", "/v1/lab/layout")
         return found
 
     def ping(
@@ -602,4 +620,13 @@ class Calls:
             f"/v1/switches/{_segment(switch)}/trace",
             body=body,
         )
+        return found
+
+    def why(self, body: s.AskWhy) -> s.WhyReport:
+        """Find out why packets of one node do not arrive at another.
+
+        One probe is sent, which the answer describes; nothing is changed. An answer takes up
+        to some seconds.
+        """
+        found: s.WhyReport = self.transport.call("POST", "/v1/why", body=body)
         return found

@@ -89,6 +89,25 @@ class Apply(TypedDict, total=False):
     """
 
 
+_AskWhyWords = TypedDict("_AskWhyWords", {"from": "str"})
+
+
+class _AskWhyRequired(TypedDict):
+    to: str
+    """The node that is to receive, or an address of it."""
+
+
+class AskWhy(_AskWhyRequired, _AskWhyWords, total=False):
+    """Whose packets do not arrive where."""
+
+    family: Optional[int]
+    """4 or 6; where nothing is said, the first that both nodes have."""
+    port: Optional[int]
+    """The port of the receiver, for TCP and UDP."""
+    protocol: WhyProtocol
+    """What is sent."""
+
+
 _BgpWords = TypedDict("_BgpWords", {"as": "int"})
 
 
@@ -268,9 +287,7 @@ class Created(TypedDict):
 _DirectionViewWords = TypedDict("_DirectionViewWords", {"from": "str"})
 
 
-class DirectionView(_DirectionViewWords):
-    """One direction of a wire: what it does, and totals since it was put in."""
-
+class _DirectionViewRequired(TypedDict):
     corrupted: int
     """Packets in which a bit was turned over."""
     duplicated: int
@@ -297,8 +314,19 @@ class DirectionView(_DirectionViewWords):
     """Packets that were sent on, duplicates included."""
 
 
+class DirectionView(_DirectionViewRequired, _DirectionViewWords, total=False):
+    """One direction of a wire: what it does, and totals since it was put in."""
+
+    late_sum_ns: Exact
+    """How late they were all together, in nanoseconds."""
+
+
 Distribution = Literal["normal", "pareto", "uniform"]
 """The distribution of jitter."""
+
+
+DrawnRole = Literal["host", "router", "guest", "switch", "internet", "host_interface", "nowhere"]
+"""What a vertex of a picture stands for."""
 
 
 class DropView(TypedDict):
@@ -939,6 +967,21 @@ class LinkCounters(TypedDict):
     """Frames that each end sent into it."""
 
 
+class LinkCourse(TypedDict):
+    """How a link goes from the centre of its first end to that of its second."""
+
+    name: str
+    """The link's name."""
+    shape: LinkForm
+    """The form of its course."""
+    via: list[list[int]]
+    """The points between, each from the left and from the top."""
+
+
+LinkForm = Literal["straight", "bent", "corners", "loop"]
+"""The form of a link's course."""
+
+
 LinkId = int
 """Identifies a link on the machine for its lifetime."""
 
@@ -1577,6 +1620,57 @@ class PairReachability(_PairReachabilityWords):
     """By address family that both have an address of."""
     to: str
     """The node that was asked."""
+
+
+class PictureFrame(TypedDict):
+    """A frame around a node and the nodes inside of it."""
+
+    height: int
+    """Its height."""
+    name: str
+    """The outer node's name."""
+    width: int
+    """Its width."""
+    x: int
+    """Its left side."""
+    y: int
+    """Its upper side."""
+
+
+class PlacedDoor(TypedDict):
+    """The end of a link outside of the lab: `internet`, `host:IFACE` or `nowhere`."""
+
+    height: int
+    """The height of its box."""
+    name: str
+    """Its name."""
+    role: DrawnRole
+    """What it is."""
+    width: int
+    """The width of its box."""
+    x: int
+    """Its centre, from the left."""
+    y: int
+    """Its centre, from the top."""
+    links: list[str]
+    """The names of the links that end there; each `nowhere` has its own."""
+
+
+class PlacedNode(TypedDict):
+    """A node or switch in a picture."""
+
+    height: int
+    """The height of its box."""
+    name: str
+    """Its name."""
+    role: DrawnRole
+    """What it is."""
+    width: int
+    """The width of its box."""
+    x: int
+    """Its centre, from the left."""
+    y: int
+    """Its centre, from the top."""
 
 
 class _PlanRequired(TypedDict):
@@ -2232,6 +2326,27 @@ class PortVlanTrunk(TypedDict, total=False):
     """The VLANs allowed with a tag, as `1-3,7`; all by default."""
     native: Optional[int]
     """The VLAN of untagged frames; without one they are dropped."""
+
+
+class Positions(TypedDict):
+    """Where everything of a lab stands in a picture. The origin is the upper left corner, and y
+    grows downwards.
+    """
+
+    doors: list[PlacedDoor]
+    """Ends of links outside of the lab."""
+    frames: list[PictureFrame]
+    """Frames around nodes with the nodes inside of them; outer ones come first."""
+    height: int
+    """Its height."""
+    links: list[LinkCourse]
+    """The links, in the order of the lab."""
+    nodes: list[PlacedNode]
+    """The nodes, in the order of the lab."""
+    switches: list[PlacedNode]
+    """The switches, in the order of the lab."""
+    width: int
+    """The page's width in pixels."""
 
 
 Presence = Literal["here", "awaited", "free"]
@@ -3205,6 +3320,144 @@ class TwoWays(_TwoWaysRequired, total=False):
 
     schedule: Optional[Schedule]
     """The block schedule; none before the start."""
+
+
+WhyBasis = Literal["probe", "facts"]
+"""What a cause rests on."""
+
+
+class _WhyCauseRequired(TypedDict):
+    basis: WhyBasis
+    """What it rests on."""
+    direction: WhyDirection
+    """On which way."""
+    evidence: list[str]
+    """What was found."""
+    name: WhyCauseName
+    """What it is."""
+    place: str
+    """Where: `node r1`, `link r1:eth0--s1`, `switch s1`."""
+    text: str
+    """In a sentence."""
+
+
+class WhyCause(_WhyCauseRequired, total=False):
+    """A cause."""
+
+    mend: Optional[str]
+    """A command that would let the flow pass, where there is a single one."""
+
+
+WhyCauseName = Literal[
+    "node_dead",
+    "interface_missing",
+    "interface_down",
+    "no_carrier",
+    "cable_out",
+    "wire_stopped",
+    "wire_loss",
+    "wire_partial_loss",
+    "mtu_too_small",
+    "address_missing",
+    "wrong_address",
+    "wrong_gateway",
+    "no_route",
+    "blackhole_route",
+    "unreachable_route",
+    "prohibit_route",
+    "forwarding_off",
+    "reverse_path_filter",
+    "martian_source",
+    "ttl_ended",
+    "routing_loop",
+    "nft_drop",
+    "nft_reject",
+    "neighbour_unknown",
+    "neighbour_wrong",
+    "vlan_mismatch",
+    "address_locked",
+    "nothing_listens",
+    "listens_elsewhere",
+    "backlog_full",
+    "echo_ignored",
+]
+"""The name of a cause. It never changes, so that programs can rely on it."""
+
+
+WhyDirection = Literal["there", "back"]
+"""On which way."""
+
+
+class WhyHop(TypedDict):
+    """An interface on the way."""
+
+    name: str
+    """`h1:eth0`, or `s1/h1:eth0` for the port of switch `s1` to it."""
+    out: bool
+    """Whether packets leave there; else they come in."""
+    seen: WhySighting
+    """What was seen there."""
+
+
+WhyProtocol = Literal["icmp", "tcp", "udp"]
+"""What a flow's packets are."""
+
+
+_WhyReportWords = TypedDict("_WhyReportWords", {"from": "str"})
+
+
+class _WhyReportRequired(TypedDict):
+    causes: list[WhyCause]
+    """What stops it, most certain first. Several are independent of each other: all must go."""
+    destination: str
+    """The receiver's address."""
+    hindrances: list[WhyCause]
+    """What stops some packets, or large ones, on a way that others pass."""
+    missing: list[str]
+    """What would have to be known to say more."""
+    probe: str
+    """What was sent, in words."""
+    protocol: WhyProtocol
+    """What is sent."""
+    source: str
+    """The sender's address."""
+    there: WhyWay
+    """The way of the flow."""
+    to: str
+    """The node that is to receive."""
+    verdict: WhyVerdict
+    """Whether it arrives."""
+
+
+class WhyReport(_WhyReportRequired, _WhyReportWords, total=False):
+    """Why a flow does not arrive, or that it does."""
+
+    back: Optional[WhyWay]
+    """The way of the answers; `null` where packets do not come as far as that it matters."""
+    port: Optional[int]
+    """The receiver's port; `null` for echo requests."""
+
+
+WhySighting = Literal["packet", "resolution", "nothing", "not_watched"]
+"""What was seen of the probe at a place."""
+
+
+WhyVerdict = Literal["answered", "delivered", "stopped", "not_known"]
+"""Whether the flow arrives."""
+
+
+class _WhyWayRequired(TypedDict):
+    hops: list[WhyHop]
+    """In order."""
+
+
+class WhyWay(_WhyWayRequired, total=False):
+    """A way."""
+
+    last: Optional[str]
+    """The last that saw the probe."""
+    lost: Optional[str]
+    """The first that did not."""
 
 
 class WireView(TypedDict):

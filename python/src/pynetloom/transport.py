@@ -34,7 +34,7 @@ class Transport(Protocol):
         query: Optional[Mapping[str, object]] = None,
         body: object = None,
     ) -> Any:
-        """Sends a request and gives the JSON of its answer."""
+        """Sends a request and gives the JSON of its answer, or the text of one that is text."""
 
     def stream(self, path: str, last: Optional[str]) -> Iterator[ServerEvent]:
         """Follows server-sent events until the server ends them; `last` is the id to go on behind."""
@@ -111,6 +111,8 @@ class HttpTransport:
             text = self._whole(answer)
             if answer.status >= 400:
                 raise _problem(answer, text)
+            if (answer.getheader("Content-Type") or "").startswith("text/plain"):
+                return text.decode()
             return json.loads(text) if text else None
 
     def stream(self, path: str, last: Optional[str]) -> Iterator[ServerEvent]:

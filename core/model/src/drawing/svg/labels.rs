@@ -36,8 +36,11 @@ pub(super) struct Labels<'c> {
     curves: &'c [Curve],
     taken: HashMap<(i64, i64), Vec<Rect>>,
     /// Pieces of links by cell.
-    lines: HashMap<(i64, i64), Vec<(usize, [Point; 2])>>,
+    lines: HashMap<(i64, i64), Vec<Piece>>,
 }
+
+/// A straight piece of a link: the link's place, and the piece's ends.
+type Piece = (usize, [Point; 2]);
 
 impl<'c> Labels<'c> {
     pub(super) fn of(boxes: &[Rect], curves: &'c [Curve]) -> Labels<'c> {
