@@ -242,7 +242,7 @@ impl Causes<'_> {
             (passed.name, &passed.place, &passed.evidence)
                 == (cause.name, &cause.place, &cause.evidence)
         };
-        if let Some(at) = self.found.iter().position(|found| same(found)) {
+        if let Some(at) = self.found.iter().position(same) {
             // The way back may tell that a route went with an address: then that is to come back, too.
             let longer = cause.mend.as_ref().filter(|mend| mend.contains(" && "));
             self.found[at].mend = longer.cloned().or_else(|| self.found[at].mend.take());

@@ -12,12 +12,15 @@ use crate::nft::{Attached, Chain, Expression, Family, Rule, Ruleset, Verdict as 
 use crate::report::{Report, Sighting, Verdict};
 use crate::{Basis, CauseName, judge};
 
+/// A route: to what, by which gateway and interface, and of which kind.
+type Way = (ipnet::IpNet, Option<IpAddr>, String, &'static str);
+
 /// A lab whose kernels are imitated: longest prefix, forwarding, strict reverse path.
 #[derive(Clone)]
 pub(crate) struct Office {
     nodes: BTreeMap<String, Node>,
     /// Prefix, gateway, interface, kind.
-    routes: BTreeMap<String, Vec<(ipnet::IpNet, Option<IpAddr>, String, &'static str)>>,
+    routes: BTreeMap<String, Vec<Way>>,
     links: BTreeMap<String, Link>,
     ports: Option<[PortRules; 2]>,
     kind: &'static str,

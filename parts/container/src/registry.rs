@@ -299,7 +299,7 @@ impl<'a> Registry<'a> {
     /// Gets a token, or takes name and password.
     fn ask_permit(&self, answer: &Answer) -> std::result::Result<(), Refusal> {
         let challenge = answer.head.all("www-authenticate").find_map(Challenge::read);
-        let login = logins::find(&self.reference);
+        let login = logins::find(self.reference);
         let permit = match challenge {
             Some(Challenge::Basic) => login.map(|login| format!("Basic {login}")),
             Some(Challenge::Bearer { realm, service, scope }) => {

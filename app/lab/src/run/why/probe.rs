@@ -171,7 +171,6 @@ fn echo(ipv4: bool, id: u16, sequence: u16) -> [u8; 8] {
     let sum = u32::from(kind) + u32::from(id) + u32::from(sequence);
     let folded = (sum & 0xffff) + (sum >> 16);
     // At most three words are added: one carry.
-    #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
     let checksum = !((folded & 0xffff) as u16 + (folded >> 16) as u16);
     let mut packet = [0; 8];
     let words = [kind, if ipv4 { checksum } else { 0 }, id, sequence];
