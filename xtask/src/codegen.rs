@@ -46,7 +46,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let binary = workspace::netloom(false)?;
     client(only_compare)?;
     for (arguments, file) in GENERATED {
-        let fresh = workspace::output(std::process::Command::new(&binary).args(*arguments).current_dir(workspace::root()))?;
+        let fresh = workspace::output(
+            std::process::Command::new(&binary).args(*arguments).current_dir(workspace::root()),
+        )?;
         let path = workspace::root().join(file);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("make the folder of {file}"))?;

@@ -148,7 +148,7 @@ impl Metrics {
     }
 }
 
-/// An exposition as far as it is written.
+/// An exposition that is being written.
 struct Page<'t> {
     sheet: Sheet,
     totals: &'t mut Totals,

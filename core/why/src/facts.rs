@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ipnet::IpNet;
 
-use crate::Place;
+use crate::flow::Place;
 use crate::nft::Ruleset;
 
 /// Whether a node can be looked into.

@@ -6,6 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::nft::evaluate::Packet;
 
+/// Where a packet can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node; `None` for the ports of switches, which are in the lab's core.
+    pub node: Option<String>,
+    /// The interface there.
+    pub interface: String,
+    /// Whether packets leave there.
+    pub out: bool,
+    /// In the lab's words: `h1:eth0`, `s1/h1:eth0`.
+    pub name: String,
+}
+
 /// What a flow's packets are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

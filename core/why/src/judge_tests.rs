@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::cause::CauseName;
+use crate::flow::Place;
 use crate::report::Sighting::{Nothing, Packet, Resolution};
-use crate::walk::{Doubt, Place};
+use crate::walk::Doubt;
 
 fn flow(protocol: Protocol) -> Flow {
     Flow {

@@ -20,8 +20,8 @@ mod text;
 mod walk;
 
 pub use cause::{Basis, Cause, CauseName, Direction};
-pub use flow::{Flow, Protocol};
+pub use flow::{Flow, Place, Protocol};
 pub use judge::{Observed, Outcome, Seen, judge};
 pub use report::{Hop, Report, Sighting, Verdict, Way};
 pub use text::text;
-pub use walk::{Doubt, Place, Segment, Share, Stop, Walk, walk};
+pub use walk::{Doubt, Segment, Share, Stop, Walk, walk};

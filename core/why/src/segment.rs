@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use crate::cause::{Cause, CauseName};
 use crate::facts::{Crossing, Facts, Interface, Life, Link, Node, Station};
+use crate::flow::Place;
 use crate::routes::planned;
-use crate::walk::{Place, Segment, Share, Stop, Walker};
+use crate::walk::{Segment, Share, Stop, Walker};
 
 /// Who is to take the packets.
 enum Owner {

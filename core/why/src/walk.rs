@@ -9,24 +9,11 @@ use std::rc::Rc;
 
 use crate::cause::{Cause, CauseName};
 use crate::facts::{Facts, Life, Lookup, Node, Routed};
-use crate::flow::{Flow, Protocol};
+use crate::flow::{Flow, Place, Protocol};
 use crate::nft::Hook;
 
 /// Most nodes on a way; more are a loop that no node tells.
 const MOST_NODES: usize = 256;
-
-/// Where a packet can be seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The node; `None` for the ports of switches, which are in the lab's core.
-    pub node: Option<String>,
-    /// The interface there.
-    pub interface: String,
-    /// Whether packets leave there.
-    pub out: bool,
-    /// In the lab's words: `h1:eth0`, `s1/h1:eth0`.
-    pub name: String,
-}
 
 /// How much a stop stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

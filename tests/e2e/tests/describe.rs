@@ -44,13 +44,20 @@ fn graph_draws_a_file_into_a_file() {
         std::fs::read_to_string(&picture).expect("the picture")
     };
     let svg = draw(&[]);
-    assert!(svg.starts_with("<svg") && svg.contains("<title>two-sites: 5 nodes, 1 switch, 5 links</title>"), "{svg}");
+    assert!(
+        svg.starts_with("<svg")
+            && svg.contains("<title>two-sites: 5 nodes, 1 switch, 5 links</title>"),
+        "{svg}"
+    );
     assert!(draw(&["--dot"]).starts_with("graph "));
     assert_eq!(draw(&["--svg"]), svg);
     let wrong = machine.scratch().path().join("no/lab.svg");
     let args = ["graph".as_ref(), lab.as_os_str(), "-o".as_ref(), wrong.as_os_str()];
     let refused = machine.netloom(args).finish().code(1);
-    assert!(refused.errors().contains("no/lab.svg") && refused.errors().contains("No such file"), "{refused}");
+    assert!(
+        refused.errors().contains("no/lab.svg") && refused.errors().contains("No such file"),
+        "{refused}"
+    );
     machine.netloom(["graph", "no-such-lab"]).finish().code(1);
     machine.untouched();
 }
@@ -64,7 +71,8 @@ fn a_running_lab_keeps_the_positions_of_its_file() {
     machine.up(PLACED);
     let place = |machine: &Machine, name: &str| -> Vec<f64> {
         let svg = machine.netloom(["graph", "--svg"]).ok();
-        let node = svg.split("<g class=\"node").find(|text| text.contains(&format!("<title>{name} ")));
+        let node =
+            svg.split("<g class=\"node").find(|text| text.contains(&format!("<title>{name} ")));
         let node = node.expect("the node").to_owned();
         let number = |key: &str| {
             let rest = node.split(&format!(" {key}=\"")).nth(1).expect("an attribute");

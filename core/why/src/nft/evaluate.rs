@@ -9,7 +9,7 @@ use super::{Chain, Expression, Family, Hook, Rule, Ruleset, Set, Verdict};
 /// How deep chains may call each other (`NFT_JUMP_STACK_SIZE`).
 const DEEPEST: usize = 16;
 
-/// A packet, as far as it is known.
+/// What is known of a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
     /// Whether it is of IPv4; else of IPv6.
