@@ -276,6 +276,9 @@ pub(crate) enum Verb {
         /// Make nodes without limits if this machine cannot set them.
         #[arg(long)]
         ignore_limits: bool,
+        /// What names of captures of steps that do not hold begin with.
+        #[arg(long)]
+        captures: Option<PathBuf>,
     },
     /// Answers a question inside a node.
     #[command(hide = true)]

@@ -16,6 +16,10 @@ use crate::flags::examples::{self, EXIT, Uses};
 const MANUAL: &str = "netloom manual";
 
 const FILES: &[(&str, &str)] = &[
+    (
+        "/etc/netloom/LAB.yaml",
+        "A lab that `systemctl start netloom@LAB` brings up and `stop` takes down, where netloom's package has put that unit.",
+    ),
     ("/run/netloom/LAB/", "The state of a lab that root brought up; it is removed with the lab."),
     (
         "$XDG_RUNTIME_DIR/netloom/LAB/",

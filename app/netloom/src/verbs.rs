@@ -114,8 +114,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::PlugProcess { starter, lock, switch, name, kind } => {
             roles::plug(starter, &lock, &switch, &name, kind)
         }
-        Verb::TestLab { starter, name, file, ignore_limits } => {
-            test::lab(starter, &file, &name, ignore_limits)
+        Verb::TestLab { starter, name, file, ignore_limits, captures } => {
+            test::lab(starter, &file, &name, ignore_limits, captures.as_deref())
         }
         Verb::Probe { asked } => test::probe(&asked),
         Verb::VmProcess => machine::process(),

@@ -114,7 +114,8 @@ pub fn own_figures() -> Result<(), Unsupported> {
 fn user_namespace_remedy() -> String {
     let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default().trim().to_owned();
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        return "allow it with: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        return "install netloom's package, whose AppArmor profile allows it to /usr/bin/netloom; or allow \
+                it to all programs with: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
             .into();
     }
     if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {

@@ -89,6 +89,44 @@ fn what_does_not_hold_is_named_with_what_was_seen() {
     machine.untouched();
 }
 
+#[test]
+fn frames_of_steps_that_do_not_hold_are_kept() {
+    let machine = machine!();
+    needs!("tshark");
+    let file = machine.scratch().file("wrong.yaml", WRONG);
+    let folder = machine.scratch().path().join("frames/all");
+    let (file, captures) = (file.to_str().unwrap(), folder.to_str().unwrap());
+    let text = tested(&machine, &[file, "--captures", captures]).code(1).text();
+    let mut kept: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    kept.sort();
+    let failed: Vec<String> = (2..=10).map(|step| format!("wrong-{step}.pcapng")).collect();
+    assert_eq!(kept, failed, "{text}");
+    assert!(text.contains(&format!("frames of this step: {captures}/wrong-2.pcapng")), "{text}");
+    // Step 3 had an answer where none should be.
+    let step = folder.join("wrong-3.pcapng");
+    let tshark = program("tshark").unwrap();
+    let read = Run::new(tshark).args(["-n", "-r", step.to_str().unwrap(), "-Y", "icmp.type == 0"]);
+    let answers = read.dir(machine.scratch().path()).ok();
+    assert!(answers.contains("10.1.0.2") && answers.contains("Echo (ping) reply"), "{answers}");
+    machine.untouched();
+}
+
+#[test]
+fn a_lab_without_links_says_why_there_are_no_frames() {
+    let machine = machine!();
+    let lab = "nodes: {a: {}}\nexpect: [{output: {node: a, command: [\"false\"]}}]\n";
+    let file = machine.scratch().file("alone.yaml", lab);
+    let folder = machine.scratch().path().join("frames");
+    let args = [file.to_str().unwrap(), "--captures", folder.to_str().unwrap()];
+    let text = tested(&machine, &args).code(1).text();
+    assert!(text.contains("no frames of this step: "), "{text}");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{text}");
+    machine.untouched();
+}
+
 /// Has another program's parser read the results: how many cases, and how many failures.
 fn is_xml(machine: &Machine, file: &Path, counts: &str) {
     let Some(python) = program("python3") else { return };

@@ -110,6 +110,7 @@ const USES: &[Uses] = &[
                 "netloom test labs --junit results.xml",
                 "all labs of a folder, as many at once as fit",
             ),
+            ("netloom test labs --captures frames", "keep the frames of steps that do not hold"),
             ("netloom test labs --jobs 1 --json", "one after the other, with JSON"),
         ],
     ),

@@ -13,6 +13,9 @@ pub(crate) struct Test {
     /// Write the results as JUnit XML into this file.
     #[arg(long, value_name = "OUT")]
     pub(crate) junit: Option<PathBuf>,
+    /// Keep the frames of all links during each step that does not hold, in FOLDER/LAB-STEP.pcapng.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) captures: Option<PathBuf>,
     /// How many labs run at once, memory permitting. Default: the number of processors.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,

@@ -11,9 +11,11 @@ mod files;
 mod junit;
 mod means;
 mod one;
+mod recording;
 mod report;
 
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Sender};
 
@@ -40,6 +42,9 @@ enum Event {
 /// `netloom test`
 pub(crate) fn test(args: &Test) -> Result<i32> {
     let asked = files::find(&args.paths)?;
+    if let Some(folder) = &args.captures {
+        make_folder(folder)?;
+    }
     let signals = super::ending()?;
     let (events, heard) = mpsc::channel();
     let interrupted = events.clone();
@@ -83,6 +88,14 @@ pub(crate) fn test(args: &Test) -> Result<i32> {
         report.leave_out();
     }
     show(args, &reports)
+}
+
+/// Makes the folder of captures; what others cross in the lab is for its user alone.
+fn make_folder(folder: &Path) -> Result<()> {
+    let mut options = std::fs::DirBuilder::new();
+    options.recursive(true);
+    std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
+    options.create(folder).with_context(|| format!("--captures {folder:?}: make the folder"))
 }
 
 /// Writes and shows all results; returns the exit code.
@@ -130,6 +143,9 @@ impl Schedule<'_> {
         if self.args.ignore_limits {
             command.arg("--ignore-limits");
         }
+        if let Some(folder) = &self.args.captures {
+            command.arg("--captures").arg(self.prefix(folder, at)?);
+        }
         command.args([&std::process::id().to_string(), &lab.name]).arg(&lab.file);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("start a lab's tester")?;
@@ -147,6 +163,14 @@ impl Schedule<'_> {
             let _ = events.send(Event::Ended(at, code));
         });
         Ok(child)
+    }
+
+    /// What names of captures of a lab begin with: the lab, and its place among the tested ones if others have its name.
+    fn prefix(&self, folder: &Path, at: usize) -> Result<PathBuf> {
+        let folder = std::path::absolute(folder).with_context(|| format!("{folder:?}: find"))?;
+        let name = &self.asked[at].lab;
+        let same = self.asked.iter().filter(|other| other.lab == *name).count();
+        Ok(folder.join(if same > 1 { format!("{name}.{}", at + 1) } else { name.clone() }))
     }
 
     fn ended(&mut self, at: usize) {

@@ -19,6 +19,7 @@ use netloom_session::probe::Question;
 
 use super::checker::Checker;
 use super::command::Cut;
+use super::recording::Recording;
 use super::report::{Line, Step};
 use crate::verbs::{down, roles, up};
 use crate::{labs, output, source};
@@ -27,7 +28,13 @@ use crate::{labs, output, source};
 const LINES: usize = 40;
 
 /// `netloom test-lab`
-pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) -> Result<i32> {
+pub(crate) fn lab(
+    starter: i32,
+    file: &Path,
+    name: &str,
+    ignore_limits: bool,
+    captures: Option<&Path>,
+) -> Result<i32> {
     roles::begin(starter)?;
     let launch = Launch::begin()?;
     let signals = super::super::ending()?;
@@ -58,7 +65,7 @@ pub(crate) fn lab(starter: i32, file: &Path, name: &str, ignore_limits: bool) ->
         }
     };
     let folder = Folder::new(&runtime_dir()?, name);
-    let tested = take_steps(&folder, (&plan, &lab), &signals);
+    let tested = take_steps(&folder, (&plan, &lab), &signals, captures);
     let down = down::take_down(&folder);
     drop(life);
     let all_hold = match tested {
@@ -107,12 +114,18 @@ fn since(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Takes all steps; returns whether all hold.
-fn take_steps(folder: &Folder, (plan, lab): (&Plan, &Lab), signals: &OwnedFd) -> Result<bool> {
+/// Takes all steps; returns whether all hold. `captures` is what the files with frames of steps that do not hold begin with.
+fn take_steps(
+    folder: &Folder,
+    (plan, lab): (&Plan, &Lab),
+    signals: &OwnedFd,
+    captures: Option<&Path>,
+) -> Result<bool> {
     let client = labs::connect_to(folder)?;
     let checker = Checker::new(&client, plan, signals);
     let mut all_hold = true;
-    for step in &lab.expect {
+    for (step, number) in lab.expect.iter().zip(1..) {
+        let recording = captures.map(|prefix| Recording::begin(&plan.lab, prefix, number));
         let begun = Instant::now();
         let (holds, seen) = match checker.take(step) {
             Ok(found) => found,
@@ -120,10 +133,12 @@ fn take_steps(folder: &Folder, (plan, lab): (&Plan, &Lab), signals: &OwnedFd) ->
             Err(Cut::Interrupted) => anyhow::bail!("interrupted"),
         };
         all_hold &= holds;
-        let hints = if holds { vec![] } else { hints(lab, &step.what) };
-        let seen = hints.iter().fold(seen, |seen, hint| format!("{seen}\n{hint}"));
+        let ms = since(begun);
+        let mut notes = if holds { vec![] } else { hints(lab, &step.what) };
+        notes.extend(recording.and_then(|recording| recording.end(!holds)));
+        let seen = notes.iter().fold(seen, |seen, note| format!("{seen}\n{note}"));
         let (name, expected) = (step.title(), step.what.words());
-        tell(&Line::Step(Step { name, holds, expected, seen, ms: since(begun) }))?;
+        tell(&Line::Step(Step { name, holds, expected, seen, ms }))?;
     }
     if !all_hold {
         let lines = last_lines(&client, plan);
