@@ -53,6 +53,10 @@ fn flags(includes: &[PathBuf]) -> Vec<String> {
     );
     flags.push("-Wno-unused-parameter".to_owned());
     flags.push(format!("-ffile-prefix-map={}=.", env!("CARGO_MANIFEST_DIR")));
+    // Debug information names headers, too; where they are is not to be seen in the binary.
+    if let Some(dir) = env::var_os("DEP_BPF_INCLUDE") {
+        flags.push(format!("-ffile-prefix-map={}=libbpf", PathBuf::from(dir).display()));
+    }
     flags.extend(includes.iter().map(|dir| format!("-I{}", dir.display())));
     flags
 }
