@@ -2,6 +2,7 @@
 # Makes a fresh Debian, Ubuntu or Fedora-like machine able to build and test netloom.
 #
 #   setup.sh tools     compiler, Rust and the programs that the demo and the tests run
+#   setup.sh packages  programs that pack and check packages
 #   setup.sh peers     programs that tests and benches run beside netloom; what is not
 #                      available is told and left out
 #   setup.sh browser   a browser for tests of the page
@@ -84,6 +85,13 @@ setup_room() {
 # All packages of `tools` or `browser`.
 setup_all() {
     wanted=$(missing "$1")
+    # Unquoted on purpose: a list of packages.
+    # shellcheck disable=SC2086
+    [ -z "$wanted" ] || install_packages $wanted
+}
+
+setup_packages() {
+    wanted=$(missing packages)
     # Unquoted on purpose: a list of packages.
     # shellcheck disable=SC2086
     [ -z "$wanted" ] || install_packages $wanted
@@ -235,7 +243,8 @@ setup_rust() {
 
 case ${1:-tools} in
 tools) setup_room && setup_all tools && setup_rust ;;
+packages) setup_packages ;;
 peers) setup_peers ;;
 browser) setup_all browser ;;
-*) die "usage: setup.sh tools|peers|browser" ;;
+*) die "usage: setup.sh tools|packages|peers|browser" ;;
 esac

@@ -1,11 +1,14 @@
 //! `dist`: `dist/netloom-VERSION-ARCH-linux.tar.gz` with both binaries, plug-in, man pages, completions, texts.
+//!
+//! [`crate::packages`] lays the same files out, and packs them as the distributions do.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
+use crate::packages::{self, Binaries};
 use crate::{man, workspace};
 
 /// Shells, and the file names under which they look for completions.
@@ -13,49 +16,87 @@ const COMPLETIONS: &[(&str, &str)] =
     &[("bash", "netloom.bash"), ("zsh", "_netloom"), ("fish", "netloom.fish")];
 const TEXTS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
+/// Folders that are copied as they are.
+const FOLDERS: &[(&str, &str)] = &[
+    ("examples", "examples"),
+    ("docs/guide", "docs/guide"),
+    ("packaging/apparmor", "apparmor"),
+    ("packaging/systemd", "systemd"),
+];
+
 pub(crate) fn run() -> Result<()> {
-    let [binary, bench] = [workspace::netloom(true)?, workspace::bench(true)?];
+    let binaries = Binaries {
+        netloom: workspace::netloom(true)?,
+        bench: workspace::bench(true)?,
+        plugin: workspace::plugin(true)?,
+    };
     let name = format!("netloom-{}-{}-linux", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let dist = workspace::root().join("dist");
     let folder = dist.join(&name);
     if folder.exists() {
         fs::remove_dir_all(&folder).context("remove the old folder")?;
     }
-    fill(&binary, &bench, &folder)?;
-    let plugin = folder.join("vdeplug");
-    fs::create_dir_all(&plugin).context("make the folder of the plug-in")?;
-    fs::copy(workspace::plugin(true)?, plugin.join(workspace::PLUGIN))
-        .context("copy the plug-in")?;
-    let tarball = dist.join(format!("{name}.tar.gz"));
-    let mut tar = Command::new("tar");
-    tar.arg("--create").arg("--gzip").arg("--file").arg(&tarball).arg("--directory").arg(&dist);
-    // Neither the order of the folder nor who packs it is to be seen in the tarball.
-    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]).arg(&name);
-    workspace::must(&mut tar)?;
-    println!("{}", tarball.display());
+    lay_out(&binaries, &folder)?;
+    println!("{}", tarball(&folder, &dist, packages::moment()?)?.display());
     Ok(())
 }
 
-/// Lays out the same files that `make install` installs.
-fn fill(binary: &Path, bench: &Path, folder: &Path) -> Result<()> {
+/// Packs a folder into `OUT/NAME.tar.gz`. Neither the order of the folder, nor who packs it, when and with which umask is to
+/// be seen in it.
+pub(crate) fn tarball(folder: &Path, out: &Path, moment: u64) -> Result<PathBuf> {
+    let (Some(beside), Some(name)) = (folder.parent(), folder.file_name()) else {
+        bail!("{folder:?}: has no name");
+    };
+    let tarball = out.join(format!("{}.tar.gz", name.to_string_lossy()));
+    let mut tar = Command::new("tar");
+    tar.arg("--create").arg("--use-compress-program=gzip -9n").arg("--file").arg(&tarball);
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
+    tar.args(["--mode=u=rwX,go=rX", &format!("--mtime=@{moment}")]);
+    workspace::must(tar.arg("--directory").arg(beside).arg(name).env("LC_ALL", "C"))?;
+    Ok(tarball)
+}
+
+/// Lays out the same files that `make install` installs, and texts.
+pub(crate) fn lay_out(binaries: &Binaries, folder: &Path) -> Result<()> {
+    let Binaries { netloom, bench, plugin } = binaries;
     let completions = folder.join("completions");
     fs::create_dir_all(&completions).context("make the folder")?;
-    fs::copy(binary, folder.join("netloom")).context("copy the binary")?;
+    fs::copy(netloom, folder.join("netloom")).context("copy the binary")?;
     fs::copy(bench, folder.join("netloom-bench")).context("copy netloom-bench")?;
-    man::write(&[binary, bench], &folder.join("man"))?;
+    fs::create_dir(folder.join("vdeplug")).context("make the folder of the plug-in")?;
+    fs::copy(plugin, folder.join("vdeplug").join(workspace::PLUGIN)).context("copy the plug-in")?;
+    let shipped = ["netloom", "netloom-bench"].map(|name| folder.join(name));
+    // Cargo leaves the symbols of packages that have a profile of their own.
+    let mut strip = Command::new("strip");
+    strip.args(["--strip-unneeded", "--remove-section=.comment"]).args(shipped);
+    workspace::must(strip.arg(folder.join("vdeplug").join(workspace::PLUGIN)))?;
+    man::write(&[netloom.as_path(), bench.as_path()], &folder.join("man"))?;
     for (shell, file) in COMPLETIONS {
-        let text = workspace::output(Command::new(binary).args(["completions", shell]))?;
+        let text = workspace::output(Command::new(netloom).args(["completions", shell]))?;
         fs::write(completions.join(file), text).with_context(|| format!("write {file}"))?;
     }
     for text in TEXTS {
         let from = workspace::root().join(text);
         fs::copy(&from, folder.join(text)).with_context(|| format!("copy {text}"))?;
     }
-    let examples = folder.join("examples");
-    fs::create_dir_all(&examples)?;
-    for entry in fs::read_dir(workspace::root().join("examples")).context("list examples")? {
+    FOLDERS.iter().try_for_each(|(from, to)| copy_files(from, &folder.join(to)))?;
+    // As in every clone, whatever its umask was.
+    workspace::must(Command::new("chmod").args(["--recursive", "u=rwX,go=rX"]).arg(folder))
+}
+
+/// Copies the files of a folder of the workspace, and those of folders in it.
+fn copy_files(from: &str, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("make {to:?}"))?;
+    let folder = workspace::root().join(from);
+    for entry in fs::read_dir(&folder).with_context(|| format!("list {folder:?}"))? {
         let entry = entry?;
-        fs::copy(entry.path(), examples.join(entry.file_name()))?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            let below = format!("{from}/{}", entry.file_name().to_string_lossy());
+            copy_files(&below, &target)?;
+        } else {
+            fs::copy(entry.path(), &target).with_context(|| format!("copy {:?}", entry.path()))?;
+        }
     }
     Ok(())
 }

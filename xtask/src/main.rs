@@ -13,6 +13,7 @@ mod fuzz;
 mod man;
 mod models;
 mod oracles;
+mod packages;
 mod size;
 mod test;
 mod web;
@@ -40,6 +41,7 @@ usage: cargo xtask VERB
   web [--check]             write (or compare) the lab's page in web/dist, from web/src (needs node and npm)
   man [DIR]                 man pages, by default into target/man
   dist                      a tarball in dist/: binary, man pages, completions, README, licences
+  packages [--out FOLDER]   deb, rpm, tarball, list of components, checksums; --help
   fuzz [SECONDS [TARGET]]   every fuzz target, by default 60 s each; or one alone
   conformance [DIRECTORY...]  os-ken's switch tests on our OpenFlow switch; --help
   oracles [FORMAT...]       imports of random labs, compared with the programs whose labs they are; --help
@@ -70,6 +72,7 @@ fn run(args: &[String]) -> Result<()> {
         "codegen" => codegen::run(rest),
         "man" => man::run(rest),
         "dist" => dist::run(),
+        "packages" => packages::run(rest),
         "fuzz" => fuzz::run(rest),
         "loom" => models::run(rest),
         "conformance" => conformance::run(rest),
