@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 SECONDS_EACH ?= 60
 SUITE ?= bookworm
+SUITES ?= bookworm trixie
 
 # Rust from rustup is found in the same call that installed it, before a distribution's older one.
 CARGO_BIN := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -15,7 +16,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # libvdeplug looks here when PREFIX is /usr; docs/guide/vde.md says what to do otherwise.
 PLUGINS = $(DESTDIR)$(PREFIX)/lib/vdeplug
 
-.PHONY: help demo test bare browser test-browser bench conformance oracles kernels install dist wheel peers fuzz findings check setup build clean
+.PHONY: help demo test bare browser test-browser bench conformance oracles kernels install dist wheel packages packages-test peers fuzz findings check setup build clean
 
 help:
 	@echo 'make demo      bring up a network of two sites, download through two routers, take it down'
@@ -31,6 +32,8 @@ help:
 	@echo 'make install   binaries, plug-in, man pages and completions below PREFIX=$(PREFIX) (and DESTDIR)'
 	@echo 'make dist      a tarball of the same in dist/'
 	@echo 'make wheel     the Python package in dist/ (needs make peers)'
+	@echo 'make packages  deb and rpm packages, tarball, list of components and checksums in dist/'
+	@echo 'make packages-test  these packages in bare Debians: SUITES="$(SUITES)" (root, apt)'
 	@echo 'make check     formatting, lints, documentation, layers of the workspace'
 	@echo 'make fuzz      attacks and kills for some 30 minutes, properties, every fuzz target for SECONDS_EACH=$(SECONDS_EACH)'
 	@echo 'make findings  show surprises of other programs and of the kernel: findings/README.md'
@@ -87,6 +90,14 @@ dist: setup
 
 wheel:
 	@sh python/wheel.sh
+
+packages: setup
+	@sh scripts/setup.sh packages
+	cargo xtask packages
+
+# A build with optimisation comes first.
+packages-test: packages
+	@bash scripts/packages-test.sh $(SUITES)
 
 check: setup
 	cargo fmt --all --check

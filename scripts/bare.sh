@@ -7,7 +7,8 @@
 # The bare root has Debian's required packages, git, make, certificates and sudo, from apt's own sources of this
 # machine. It is kept in $cache under a hash of its recipe and unpacked for each run. Of this machine it has: the Rust
 # toolchain and cargo's registry (what is written there is forgotten), /dev, /sys with the cgroups, the network, its
-# proxies, names and certificates. Nothing else; no variable of the caller's.
+# proxies, names and certificates; and folders that NETLOOM_BARE_SHARE names (PATH:PATH). Nothing else; no variable of
+# the caller's.
 #
 # Nothing is mounted in the machine's own namespace, and all processes end with this script, however that ends
 # (contain.py). A killed run leaves a folder in $cache, which the next run removes.
@@ -133,6 +134,11 @@ enter() {
     mount --bind "$root" "$root"
     kernel_folders
     share_rust
+    local shared
+    IFS=: read -r -a shared <<<"${NETLOOM_BARE_SHARE:-}"
+    for name in ${shared[@]+"${shared[@]}"}; do
+        share "$name"
+    done
     for name in ${proxies//,/ }; do
         [ -z "${!name:-}" ] || variables+=("$name=${!name}")
     done
@@ -251,7 +257,7 @@ as_root() {
         return 0
     fi
     if sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; then
-        exec sudo --preserve-env="SYSROOT,CARGO_HOME,RUSTUP_HOME,NETLOOM_BARE_CACHE,$proxies" bash "$self" "$@"
+        exec sudo --preserve-env="SYSROOT,CARGO_HOME,RUSTUP_HOME,NETLOOM_BARE_CACHE,NETLOOM_BARE_SHARE,$proxies" bash "$self" "$@"
     fi
 }
 

@@ -82,16 +82,9 @@ setup_room() {
     [ "$free" -ge 8192 ] || say "$root: $free MiB are free; the tests take 8 GiB"
 }
 
-# All packages of `tools` or `browser`.
+# All of `tools`, `packages` or `browser`.
 setup_all() {
     wanted=$(missing "$1")
-    # Unquoted on purpose: a list of packages.
-    # shellcheck disable=SC2086
-    [ -z "$wanted" ] || install_packages $wanted
-}
-
-setup_packages() {
-    wanted=$(missing packages)
     # Unquoted on purpose: a list of packages.
     # shellcheck disable=SC2086
     [ -z "$wanted" ] || install_packages $wanted
@@ -243,8 +236,7 @@ setup_rust() {
 
 case ${1:-tools} in
 tools) setup_room && setup_all tools && setup_rust ;;
-packages) setup_packages ;;
+packages | browser) setup_all "$1" ;;
 peers) setup_peers ;;
-browser) setup_all browser ;;
 *) die "usage: setup.sh tools|packages|peers|browser" ;;
 esac
