@@ -1,6 +1,6 @@
 //! `dist`: `dist/netloom-VERSION-ARCH-linux.tar.gz` with both binaries, plug-in, man pages, completions, texts.
 //!
-//! [`crate::packages`] lays the same files out, and packs them as the distributions do.
+//! `packages` lays the same files out, and packs them as the distributions do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::packages::{self, Binaries};
 use crate::{man, workspace};
 
 /// Shells, and the file names under which they look for completions.
@@ -24,6 +23,32 @@ const FOLDERS: &[(&str, &str)] = &[
     ("packaging/systemd", "systemd"),
 ];
 
+/// The files of a build.
+pub(crate) struct Binaries {
+    /// `netloom`
+    pub(crate) netloom: PathBuf,
+    /// `netloom-bench`
+    pub(crate) bench: PathBuf,
+    /// The plug-in for libvdeplug.
+    pub(crate) plugin: PathBuf,
+}
+
+impl Binaries {
+    /// Those of a folder; all must be there.
+    pub(crate) fn of(folder: &Path) -> Result<Binaries> {
+        let folder = std::path::absolute(folder).context("find the folder of binaries")?;
+        let at = |name: &str| {
+            let file = folder.join(name);
+            if file.is_file() { Ok(file) } else { bail!("{file:?}: is not there") }
+        };
+        Ok(Binaries {
+            netloom: at("netloom")?,
+            bench: at("netloom-bench")?,
+            plugin: at(workspace::PLUGIN)?,
+        })
+    }
+}
+
 pub(crate) fn run() -> Result<()> {
     let binaries = Binaries {
         netloom: workspace::netloom(true)?,
@@ -37,8 +62,24 @@ pub(crate) fn run() -> Result<()> {
         fs::remove_dir_all(&folder).context("remove the old folder")?;
     }
     lay_out(&binaries, &folder)?;
-    println!("{}", tarball(&folder, &dist, packages::moment()?)?.display());
+    println!("{}", tarball(&folder, &dist, moment()?)?.display());
     Ok(())
+}
+
+/// The time that all files have: SOURCE_DATE_EPOCH, else that of the commit.
+pub(crate) fn moment() -> Result<u64> {
+    let text = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text,
+        Err(_) => {
+            let mut git = Command::new("git");
+            git.args(["log", "-1", "--format=%ct"]).current_dir(workspace::root());
+            let said = workspace::output(&mut git).context(
+                "SOURCE_DATE_EPOCH is not set, and this is not a clone whose commit has a time",
+            )?;
+            String::from_utf8(said).context("read git's answer")?
+        }
+    };
+    text.trim().parse().with_context(|| format!("SOURCE_DATE_EPOCH: {text:?}: not a number"))
 }
 
 /// Packs a folder into `OUT/NAME.tar.gz`. Neither the order of the folder, nor who packs it, when and with which umask is to

@@ -16,8 +16,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-pub(crate) use self::build::Binaries;
-use crate::{dist, workspace};
+use crate::dist::{self, Binaries};
+use crate::workspace;
 
 const HELP: &str = "\
 usage: cargo xtask packages [--out FOLDER] [--dev] [--as VERSION] [--built FOLDER]
@@ -69,7 +69,7 @@ fn is_version(text: &str) -> bool {
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let request = Request::read(args)?;
-    let moment = moment()?;
+    let moment = dist::moment()?;
     let binaries = match &request.built {
         Some(folder) => Binaries::of(folder)?,
         None => build::build(&request.version, request.dev)?,
@@ -96,22 +96,6 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         println!("{size:>10} {}", path.display());
     }
     Ok(())
-}
-
-/// The time that all files have: SOURCE_DATE_EPOCH, else that of the commit.
-pub(crate) fn moment() -> Result<u64> {
-    let text = match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(text) => text,
-        Err(_) => {
-            let mut git = Command::new("git");
-            git.args(["log", "-1", "--format=%ct"]).current_dir(workspace::root());
-            let said = workspace::output(&mut git).context(
-                "SOURCE_DATE_EPOCH is not set, and this is not a clone whose commit has a time",
-            )?;
-            String::from_utf8(said).context("read git's answer")?
-        }
-    };
-    text.trim().parse().with_context(|| format!("SOURCE_DATE_EPOCH: {text:?}: not a number"))
 }
 
 /// An empty folder.

@@ -29,7 +29,7 @@ from .errors import (
 from .lab import Answers, Lab, Link, Node, Reachability, wait_until
 from .process import Process
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Answers",

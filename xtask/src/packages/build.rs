@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::dist::Binaries;
 use crate::workspace;
 
 /// What stands for the folder of the sources, and for cargo's, in the binaries.
@@ -14,32 +15,6 @@ const CARGO: &str = "/usr/src/cargo";
 
 /// Between the flags of CARGO_ENCODED_RUSTFLAGS.
 const BETWEEN: &str = "\u{1f}";
-
-/// The files of a build.
-pub(crate) struct Binaries {
-    /// `netloom`
-    pub(crate) netloom: PathBuf,
-    /// `netloom-bench`
-    pub(crate) bench: PathBuf,
-    /// The plug-in for libvdeplug.
-    pub(crate) plugin: PathBuf,
-}
-
-impl Binaries {
-    /// Those of a folder; all must be there.
-    pub(super) fn of(folder: &Path) -> Result<Binaries> {
-        let folder = std::path::absolute(folder).context("find the folder of binaries")?;
-        let at = |name: &str| {
-            let file = folder.join(name);
-            if file.is_file() { Ok(file) } else { bail!("{file:?}: is not there") }
-        };
-        Ok(Binaries {
-            netloom: at("netloom")?,
-            bench: at("netloom-bench")?,
-            plugin: at(workspace::PLUGIN)?,
-        })
-    }
-}
 
 /// Builds this workspace under a version. A folder of its own keeps it apart from builds with other flags.
 pub(super) fn build(version: &str, dev: bool) -> Result<Binaries> {
