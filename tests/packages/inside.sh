@@ -191,11 +191,18 @@ start_labs() {
     theirs=$(lab_process "$runtime/netloom/two-sites")
 }
 
+# How many requests were answered; none while the file is not there.
+answers() {
+    local count
+    count=$(grep -c icmp_seq= "/home/$user/ping.txt" 2>/dev/null)
+    echo "${count:-0}"
+}
+
 # Whether answers go on: more of them than when this was called.
 flows() {
-    local ping=/home/$user/ping.txt had end=$((SECONDS + 60))
-    had=$(grep -c icmp_seq= "$ping" 2>/dev/null)
-    while [ "$(grep -c icmp_seq= "$ping" 2>/dev/null)" -le "${had:-0}" ]; do
+    local had end=$((SECONDS + 60))
+    had=$(answers)
+    while [ "$(answers)" -le "$had" ]; do
         [ "$SECONDS" -lt "$end" ] || return 1
         sleep 0.1
     done

@@ -2,7 +2,8 @@
 """Runs the commands of the README's sixty seconds and compares what they print: sixty_seconds.py FOLDER
 
 FOLDER has README.md and examples/, as the package's documents do. The fences are those that tests/e2e/tests/docs.rs runs: one
-shell a block, what is titled a file is written first, `…` stands for anything, a line that is only `…` for any lines. Here all numbers may differ.
+shell a block, what is titled a file is written first, `…` stands for anything, a line that is only `…` for any lines.
+Here all numbers and IPv6 addresses may differ.
 """
 
 import os
@@ -40,8 +41,12 @@ def blocks(section):
         yield commands
 
 
+# An address in hexadecimal, which has letters, too.
+ADDRESS = re.compile(r'\b[0-9a-f]{1,4}(?:::?[0-9a-f]{1,4}){3,7}\b')
+
 # What stands for an amount while a line is made a pattern.
-SIGNS = {'\x01': rf'(?:{NUMBER}|-)', '\x02': rf'(?:{NUMBER}\s+(?:s|ms|B|KiB|MiB|GiB)|-)'}
+SIGNS = {'\x01': rf'(?:{NUMBER}|-)', '\x02': rf'(?:{NUMBER}\s+(?:s|ms|B|KiB|MiB|GiB)|-)',
+         '\x03': r'[0-9a-f:]+'}
 
 
 def amount(found):
@@ -55,7 +60,7 @@ def pattern(lines):
         if line.strip() == '…':
             parts.append(r'(?:.*\n)*?')
             continue
-        words = AMOUNT.sub(amount, line).split()
+        words = ADDRESS.sub('\x03', AMOUNT.sub(amount, line)).split()
         words = (re.escape(word).replace('…', '.*') for word in words)
         words = (re.sub(r'\d+(?:\\\.\d+)?', lambda _: NUMBER, word) for word in words)
         line = r'\s*' + r'\s+'.join(words) + r'\s*\n'
