@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests packages in a bare Debian: packages-test.sh [SUITE...]      (bookworm)
+# Tests packages in a bare Debian: packages-test.sh [--repeat] [SUITE...]      (bookworm)
 #
 # Packages are those of dist/, which `make packages` makes; those of an earlier version are made of the same sources, without
 # optimisation. lintian reads them here. In the root, which scripts/bare.sh makes, tests/packages/inside.sh installs, uses,
@@ -26,21 +26,28 @@ trap 'rm -rf "$folder"' EXIT
 (cd "$dist" && sha256sum --check --quiet SHA256SUMS)
 if [ "$repeat" = yes ]; then
     git clone -q . "$folder/elsewhere"
-    (cd "$folder/elsewhere" && cargo xtask packages --out "$folder/again")
-    diff "$dist/SHA256SUMS" "$folder/again/SHA256SUMS"
-    say "built again in $folder: the same bytes"
+    # A folder of builds that both share would hide paths in it.
+    (cd "$folder/elsewhere" && env -u CARGO_TARGET_DIR cargo xtask packages --out "$folder/again")
+    if diff "$dist/SHA256SUMS" "$folder/again/SHA256SUMS"; then
+        say "ok: built again in $folder: the same bytes"
+    else
+        say "failed: built again in $folder: other bytes (above)"
+        failed=1
+    fi
 fi
 
+# Those of the sums alone: dist/ may have packages of other versions, too.
+mkdir "$folder/now"
+(cd "$dist" && cut -c 67- SHA256SUMS | xargs cp -t "$folder/now" SHA256SUMS)
+
 # A tag is a failure, whatever its severity, unless packaging/debian says why it does not hold.
-if lintian --fail-on error,warning,info --display-info "$dist"/*.deb; then
+if lintian --fail-on error,warning,info --display-info "$folder"/now/*.deb; then
     say "ok: lintian"
 else
     say "failed: lintian"
     failed=1
 fi
 
-mkdir "$folder/now"
-(cd "$dist" && cut -c 67- SHA256SUMS | xargs cp -t "$folder/now")
 cargo xtask packages --dev --as "$earlier" --out "$folder/before"
 chmod 755 "$folder"
 for suite in "${suites[@]}"; do
