@@ -67,8 +67,8 @@ fn missing(own: &Path) -> Unsupported {
         feature: "bench",
         reason: format!("there is no {PROGRAM} in {folder}, and none in PATH"),
         needs: format!(
-            "build it in netloom's sources with `cargo build --release --package {PROGRAM}`, and put \
-             target/release/{PROGRAM} beside netloom"
+            "install the package {PROGRAM} of this version; or build it in netloom's sources with \
+             `cargo build --release --package {PROGRAM}`, and put target/release/{PROGRAM} beside netloom"
         ),
     }
 }
