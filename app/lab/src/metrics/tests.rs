@@ -242,6 +242,33 @@ fn a_later_process_goes_on_where_the_earlier_one_was() {
 }
 
 #[test]
+fn a_later_process_tells_what_the_earlier_one_did_not_read_any_more() {
+    let one = |drops: Value, lost: Value| {
+        let node = node("a", |node| node["drops"] = drops);
+        picture(vec![node], vec![link("l", |link| link["lost"] = lost)])
+    };
+    let drops = |packets: u64| json!([{"cause": "no-route", "packets": packets}]);
+    let lost =
+        |packets: u64| json!([{"from": "a:eth0", "cause": "wire: loss", "packets": packets}]);
+    let both = |text: &str| {
+        let told = read(text);
+        let dropped = value(&told, "netloom_node_dropped_packets_total", &[("cause", "no_route")]);
+        [dropped, value(&told, "netloom_link_lost_packets_total", &[("cause", "wire: loss")])]
+    };
+    let mut metrics = Metrics::default();
+    metrics.exposition(&one(drops(5), lost(7)));
+    // Both are recreated, and have lost nothing yet.
+    let (text, earlier) = metrics.exposition(&one(json!([]), json!([])));
+    assert_eq!(both(&text), [Some(5.0), Some(7.0)]);
+    let mut later = Metrics::after(earlier.expect("what is not read any more"));
+    let (text, same) = later.exposition(&one(json!([]), json!([])));
+    assert_eq!((both(&text), same), ([Some(5.0), Some(7.0)], None));
+    let (text, _) = later.exposition(&one(drops(1), lost(2)));
+    assert_eq!(both(&text)[1], Some(9.0));
+    assert!(both(&text)[0] >= Some(5.0));
+}
+
+#[test]
 fn what_is_gone_is_forgotten() {
     let mut metrics = Metrics::default();
     for number in 0..50 {

@@ -31,6 +31,11 @@ impl Labels {
         Labels(text)
     }
 
+    /// Labels that were written before.
+    pub(super) fn written(text: &str) -> Labels {
+        Labels(text.to_owned())
+    }
+
     /// These and others.
     pub(super) fn and(&self, more: &Labels) -> Labels {
         match more.0.is_empty() {

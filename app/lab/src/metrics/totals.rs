@@ -18,6 +18,9 @@ use crate::view::NodeStatus;
 pub struct Earlier {
     /// What series have beyond what is read of them, by name and labels.
     beyond: BTreeMap<String, u64>,
+    /// What was read last of series that are not read any more, such as causes of loss that a recreated node does not have yet.
+    #[serde(default)]
+    unread: BTreeMap<String, u64>,
     /// The CPU time that was told, by the labels of nodes.
     cpu: BTreeMap<String, Cpu>,
 }
@@ -60,11 +63,32 @@ struct Counter {
     last: u64,
     /// What is told beyond `last`.
     more: u64,
-    /// Nothing was told yet.
-    fresh: bool,
     /// It is known to have begun again.
     began_again: bool,
+    /// It was not read for the last exposition.
+    unread: bool,
 }
+
+/// Counters of an object that have labels of their own. The objects of the others have the same labels as their series.
+const LABELLED: &[Metric] = &[
+    Metric::NodeCpu,
+    Metric::NodeDropped,
+    Metric::LinkBytes,
+    Metric::LinkPackets,
+    Metric::LinkLost,
+    Metric::LinkLate,
+];
+
+const PLAIN: &[Metric] = &[
+    Metric::NodeRefused,
+    Metric::ProgramRestarts,
+    Metric::ReceivedBytes,
+    Metric::ReceivedPackets,
+    Metric::ReceiveLost,
+    Metric::SentBytes,
+    Metric::SentPackets,
+    Metric::SendLost,
+];
 
 /// A node's CPU time as it was told last, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +109,7 @@ impl Totals {
     pub(super) fn take(&mut self, labels: &Labels) -> Object {
         let known = self.here.remove(labels).or_else(|| self.objects.remove(labels));
         known.unwrap_or_else(|| Object {
-            counters: vec![],
+            counters: self.earlier.counters(labels),
             cpu: self.earlier.cpu.remove(&labels.to_string()).unwrap_or_default(),
         })
     }
@@ -94,10 +118,6 @@ impl Totals {
     pub(super) fn put(&mut self, labels: &Labels, mut object: Object, sheet: &mut Sheet) {
         for counter in &mut object.counters {
             let labels = labels.and(&counter.labels);
-            if std::mem::take(&mut counter.fresh) {
-                let series = counter.metric.series(&labels);
-                counter.more = self.earlier.beyond.remove(&series).unwrap_or(0);
-            }
             counter.settle();
             sheet.total(counter.metric, &labels, counter.last.saturating_add(counter.more));
         }
@@ -108,7 +128,9 @@ impl Totals {
     pub(super) fn end(&mut self) -> Option<Earlier> {
         self.objects = std::mem::take(&mut self.here);
         self.earlier = Earlier::default();
-        let now = Earlier { beyond: self.beyond(), cpu: self.cpu() };
+        let beyond = self.series(|counter| counter.more);
+        let unread = self.series(|counter| if counter.unread { counter.last } else { 0 });
+        let now = Earlier { beyond, unread, cpu: self.cpu() };
         (now != self.handed).then(|| {
             self.handed = now.clone();
             now
@@ -120,10 +142,12 @@ impl Totals {
         nodes.map(|(labels, object)| (labels.to_string(), object.cpu)).collect()
     }
 
-    fn beyond(&self) -> BTreeMap<String, u64> {
+    /// A value of all counters that have one, by name and labels.
+    fn series(&self, value: impl Fn(&Counter) -> u64) -> BTreeMap<String, u64> {
         let counters = self.objects.iter().flat_map(|(labels, object)| {
-            let some = object.counters.iter().filter(|counter| counter.more > 0);
-            some.map(|c| (c.metric.series(&labels.and(&c.labels)), c.more))
+            let all = object.counters.iter().map(|counter| (counter, value(counter)));
+            let some = all.filter(|(_, value)| *value > 0);
+            some.map(|(c, value)| (c.metric.series(&labels.and(&c.labels)), value))
         });
         counters.collect()
     }
@@ -135,9 +159,60 @@ impl Totals {
     }
 }
 
+impl Earlier {
+    /// What was handed over of an object's counters, which are told whether they are read again or not.
+    fn counters(&mut self, labels: &Labels) -> Vec<Counter> {
+        let mut found = vec![];
+        for metric in PLAIN {
+            let series = metric.series(labels);
+            found.extend(self.counter(*metric, Labels::default(), &series));
+        }
+        for metric in LABELLED {
+            let head = format!("{}{{{labels},", metric.family().name);
+            let of = |map: &BTreeMap<String, u64>| -> Vec<String> {
+                let from = map.range(head.clone()..).map(|(series, _)| series);
+                from.take_while(|series| series.starts_with(&head)).cloned().collect()
+            };
+            let mut all = of(&self.beyond);
+            all.extend(of(&self.unread));
+            for series in all {
+                let own = series.strip_prefix(&head).and_then(|rest| rest.strip_suffix('}'));
+                let own = Labels::written(own.unwrap_or_default());
+                found.extend(self.counter(*metric, own, &series));
+            }
+        }
+        found
+    }
+
+    fn counter(&mut self, metric: Metric, labels: Labels, series: &str) -> Option<Counter> {
+        let (more, last) = (self.beyond.remove(series), self.unread.remove(series));
+        (more.is_some() || last.is_some()).then(|| Counter {
+            more: more.unwrap_or(0),
+            last: last.unwrap_or(0),
+            unread: true,
+            ..Counter::new(metric, labels)
+        })
+    }
+}
+
 impl Counter {
+    fn new(metric: Metric, labels: Labels) -> Counter {
+        let rule = Rule::Whole;
+        Counter {
+            metric,
+            labels,
+            rule,
+            now: None,
+            last: 0,
+            more: 0,
+            began_again: false,
+            unread: false,
+        }
+    }
+
     /// Takes over what was read.
     fn settle(&mut self) {
+        self.unread = self.now.is_none();
         let Some(now) = self.now.take() else { return };
         let kept = match self.rule {
             _ if std::mem::take(&mut self.began_again) => self.last,
@@ -155,12 +230,12 @@ impl Object {
     pub(super) fn see(&mut self, metric: Metric, labels: Labels, raw: u64, rule: Rule) {
         let known = self.counters.iter_mut().find(|c| c.metric == metric && c.labels == labels);
         match known {
-            Some(counter) => counter.now = Some(counter.now.unwrap_or(0).saturating_add(raw)),
+            Some(counter) => {
+                counter.rule = rule;
+                counter.now = Some(counter.now.unwrap_or(0).saturating_add(raw));
+            }
             None => {
-                let (now, fresh) = (Some(raw), true);
-                let (last, more, began_again) = (0, 0, false);
-                let new = Counter { metric, labels, rule, now, last, more, fresh, began_again };
-                self.counters.push(new);
+                self.counters.push(Counter { rule, now: Some(raw), ..Counter::new(metric, labels) })
             }
         }
     }

@@ -164,7 +164,11 @@ impl Prospect {
         let step =
             |step: &Step| AppliedStep { line: step.words(), done_ms: None, step: step.clone() };
         let steps = self.steps.iter().map(step).collect();
-        let stale = self.before.is_some() || state.plan.digest != self.wanted.digest;
+        // What a file says of pictures alone is in its text, and in no step.
+        let text = |plan: &Plan| plan.scheme.as_ref().and_then(|scheme| scheme.file.clone());
+        let stale = self.before.is_some()
+            || state.plan.digest != self.wanted.digest
+            || text(&state.plan) != text(&self.wanted);
         Applied { steps, digest: self.digest.clone(), stale, ..Applied::default() }
     }
 }

@@ -142,7 +142,8 @@ pub struct Applied {
     pub steps: Vec<AppliedStep>,
     /// Identifies the steps, for `expected`.
     pub digest: String,
-    /// Whether the request has something to note even without steps: the file's digest, or the end of one that was cut off.
+    /// Whether the request has something to note even without steps: the file's digest or text, or the end of one that was cut
+    /// off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
     /// Whether they were done.
