@@ -115,8 +115,10 @@ pub struct Node {
     pub old_tables: Vec<String>,
     /// Time to live of its packets.
     pub ttl: Option<u32>,
-    /// Whether it leaves echo requests unanswered (`icmp_echo_ignore_all`).
+    /// Whether it leaves echo requests of IPv4 unanswered (`net.ipv4.icmp_echo_ignore_all`).
     pub ignores_echo: bool,
+    /// The same of IPv6 (`net.ipv6.icmp.echo_ignore_all`).
+    pub ignores_echo6: bool,
 }
 
 impl Node {

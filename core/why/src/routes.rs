@@ -271,7 +271,8 @@ impl<F: Facts> Walker<'_, F> {
             return Ok(());
         }
         let back = self.facts.route(&name, &Lookup { to: source, came: None })?;
-        let filter = node.interface(came).map_or(0, |i| i.rp_filter);
+        // IPv6 has none.
+        let filter = node.interface(came).filter(|_| source.is_ipv4()).map_or(0, |i| i.rp_filter);
         // RFC 3704 section 2; ip-sysctl.rst: 1 wants the way back by this interface, 2 any.
         let by = match &back {
             Routed::Leaves { interface, .. } => Some(interface.clone()),

@@ -165,11 +165,13 @@ impl<F: Facts> Walker<'_, F> {
                 self.hook(node, Hook::Forward, came, Some(interface));
             }
             None => {
-                self.hops_left = node.ttl;
+                // IPv6 has another setting, which routers advertise.
+                self.hops_left = node.ttl.filter(|_| self.flow.destination.is_ipv4());
                 self.hook(node, Hook::Output, None, Some(interface));
             }
         }
-        self.hook(node, Hook::Postrouting, None, Some(interface));
+        // The kernel tells by which interface a forwarded packet came here, too (`ip_output`).
+        self.hook(node, Hook::Postrouting, came, Some(interface));
         self.device(node, interface, true);
     }
 
@@ -265,15 +267,15 @@ impl<F: Facts> Walker<'_, F> {
 
     /// ip-sysctl.rst, `icmp_echo_ignore_all`.
     fn echo(&mut self, node: &Node) {
-        if !node.ignores_echo {
+        let (ignores, dotted) = match self.flow.destination.is_ipv4() {
+            true => (node.ignores_echo, "net.ipv4.icmp_echo_ignore_all"),
+            false => (node.ignores_echo6, "net.ipv6.icmp.echo_ignore_all"),
+        };
+        if !ignores {
             return;
         }
         let name = &node.name;
-        let family = if self.flow.destination.is_ipv4() { "ipv4" } else { "ipv6/icmp" };
-        let (dotted, setting) = match family {
-            "ipv4" => ("net.ipv4.icmp_echo_ignore_all", "icmp_echo_ignore_all"),
-            _ => ("net.ipv6.icmp.echo_ignore_all", "echo_ignore_all"),
-        };
+        let setting = dotted.rsplit('.').next().unwrap_or(dotted);
         let cause = Cause::new(
             CauseName::EchoIgnored,
             format!("node {name}"),
@@ -294,7 +296,8 @@ impl<F: Facts> Walker<'_, F> {
             |l: &&crate::facts::Listener| l.protocol == protocol && l.local.port() == port;
         let all: Vec<_> = node.listeners.iter().filter(of_port).collect();
         let takes = |l: &&&crate::facts::Listener| {
-            let ip = l.local.ip();
+            // A socket of IPv6 may be bound to an address of IPv4 (ipv6(7)).
+            let ip = l.local.ip().to_canonical();
             // An unspecified address of IPv6 takes IPv4, too, unless IPV6_V6ONLY is set (ipv6(7)).
             ip == to || (ip.is_unspecified() && (ip.is_ipv6() || to.is_ipv4()))
         };

@@ -576,3 +576,26 @@ fn a_martian_source_is_told() {
     let report = office.ask(6, Outcome::Silence);
     assert_eq!(report.causes[0].name, CauseName::MartianSource, "{report:#?}");
 }
+
+#[test]
+fn a_forwarded_packet_has_the_interface_by_which_it_came_until_it_leaves() {
+    let mut name = b"eth0".to_vec();
+    name.resize(16, 0);
+    let others = vec![
+        Expression::Meta { key: 6, to: 1 },
+        Expression::Cmp { from: 1, operation: 1, value: name },
+        Expression::Verdict(RuleVerdict::Drop),
+    ];
+    let mut office = Office::new();
+    office.at("r1").rules = Some(rule(others, 4, false));
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert!(found.stops.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_listener_at_an_address_of_ipv4_by_a_socket_of_ipv6_takes() {
+    let mut office = Office::new();
+    office.at("web").listeners[0].local = "[::ffff:10.2.0.1]:80".parse().unwrap();
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert!(found.stops.is_empty(), "{found:#?}");
+}

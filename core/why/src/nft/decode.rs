@@ -224,6 +224,7 @@ fn known(name: &str, parts: &[u8]) -> Option<Expression> {
                 .and_then(|v| Some(u64::from_be_bytes(v.try_into().ok()?)))
                 .unwrap_or(0),
         },
+        "queue" => Expression::Verdict(Verdict::Queue),
         "reject" => Expression::Reject { reset: number(1) == Some(1) },
         "masq" | "nat" | "redir" => Expression::Nat(name.to_owned()),
         "log" | "notrack" | "tunnel" => Expression::Harmless(name.to_owned()),
@@ -236,6 +237,7 @@ fn known(name: &str, parts: &[u8]) -> Option<Expression> {
 fn target(name: String) -> Option<Expression> {
     Some(match name.as_str() {
         "REJECT" => Expression::Reject { reset: false },
+        "NFQUEUE" => Expression::Verdict(Verdict::Queue),
         "LOG" | "NFLOG" | "TRACE" | "CT" | "MARK" | "CONNMARK" => Expression::Harmless(name),
         "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" => Expression::Nat(name),
         _ => return None,

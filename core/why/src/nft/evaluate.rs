@@ -9,6 +9,10 @@ use super::{Chain, Expression, Family, Hook, Rule, Ruleset, Set, Verdict};
 /// How deep chains may call each other (`NFT_JUMP_STACK_SIZE`).
 const DEEPEST: usize = 16;
 
+/// Most rules that a packet is compared with in a chain of a hook and those that it calls: where each of several chains calls the
+/// next one often, the kernel would take ages, too.
+const MOST_RULES: usize = 100_000;
+
 /// What is known of a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
@@ -91,8 +95,17 @@ fn run_all(rules: &Ruleset, mut chains: Vec<&Chain>, packet: &Packet) -> Fate {
     chains.sort_by_key(|chain| chain.attached.as_ref().map(|at| at.priority));
     let mut doubts = Vec::new();
     let mut translated = None;
+    let tracks = tracks(rules);
     for chain in chains {
-        let mut run = Run { rules, packet, may_drop: vec![], may_accept: vec![], translated: None };
+        let mut run = Run {
+            rules,
+            packet,
+            tracks,
+            left: MOST_RULES,
+            may_drop: vec![],
+            may_accept: vec![],
+            translated: None,
+        };
         let end = run.chain(chain, 0);
         let drops = chain.attached.as_ref().is_some_and(|at| at.drops);
         let stopped = match end {
@@ -116,6 +129,15 @@ fn run_all(rules: &Ruleset, mut chains: Vec<&Chain>, packet: &Packet) -> Fate {
         Some(by) => Fate::Translated(by),
         None => Fate::Passes,
     }
+}
+
+/// Whether no rule exempts packets from connection tracking: their state is another then.
+fn tracks(rules: &Ruleset) -> bool {
+    let exempts = |step: &Expression| match step {
+        Expression::Harmless(name) => name == "notrack" || name == "CT",
+        _ => false,
+    };
+    !rules.chains.iter().flat_map(|c| &c.rules).flat_map(|r| &r.steps).any(exempts)
 }
 
 fn policy(chain: &Chain) -> Decided {
@@ -152,6 +174,10 @@ enum Outcome {
 struct Run<'a> {
     rules: &'a Ruleset,
     packet: &'a Packet,
+    /// Whether connection tracking sees all packets.
+    tracks: bool,
+    /// Rules that may still be looked at.
+    left: usize,
     may_drop: Vec<Decided>,
     may_accept: Vec<Decided>,
     translated: Option<Decided>,
@@ -168,6 +194,12 @@ impl Run<'_> {
                 text: text::rule(rule, &Named { rules: self.rules, chain }),
                 rejects,
             };
+            let Some(left) = self.left.checked_sub(1) else {
+                self.may_drop.push(decided(false));
+                self.may_accept.push(decided(false));
+                return End::Falls;
+            };
+            self.left = left;
             match self.rule(chain, rule) {
                 Outcome::NoMatch | Outcome::Decides(Verdict::Continue) => {}
                 Outcome::Decides(Verdict::Accept) => return End::Accepted,
@@ -209,6 +241,7 @@ impl Run<'_> {
 
     /// A rule that may match.
     fn doubt(&mut self, chain: &Chain, verdict: Verdict, by: Decided, depth: usize) {
+        let leaves = matches!(verdict, Verdict::Goto(_));
         match verdict {
             Verdict::Continue => {}
             Verdict::Drop => self.may_drop.push(by),
@@ -218,6 +251,8 @@ impl Run<'_> {
                 self.may_accept.push(by);
             }
             Verdict::Jump(to) | Verdict::Goto(to) => match self.jump(chain, &to, depth) {
+                // If it matches, what follows a `goto` is not looked at.
+                Some(End::Falls) if leaves => self.may_accept.push(by),
                 Some(End::Falls) => {}
                 Some(End::Accepted) => self.may_accept.push(by),
                 Some(End::Stopped(at)) => self.may_drop.push(at),
@@ -303,12 +338,13 @@ impl Run<'_> {
                     2 => &self.packet.transport,
                     _ => return registers.forget(*to, 16),
                 };
-                let at = |i: u32| header.get((offset + i) as usize).copied().flatten();
+                let at = |i: u32| header.get(offset.saturating_add(i) as usize).copied().flatten();
                 registers.put(*to, (0..*length).map(at));
             }
             Expression::Ct { key: 0, to } => {
                 // NF_CT_STATE_BIT: established 2, new 8.
-                let state = self.packet.answers.map(|answers| if answers { 2_u32 } else { 8 });
+                let known = self.packet.answers.filter(|_| self.tracks);
+                let state = known.map(|answers| if answers { 2_u32 } else { 8 });
                 match state {
                     Some(state) => registers.put(*to, state.to_ne_bytes().map(Some)),
                     None => registers.forget(*to, 4),

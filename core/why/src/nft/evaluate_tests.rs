@@ -215,3 +215,45 @@ fn interfaces_are_compared_by_name_beginning_and_index() {
     let index = vec![Expression::Meta { key: 5, to: 1 }, cmp(1, &3_u32.to_ne_bytes()), drop()];
     assert_eq!(stopped(&chain(false, vec![index]), &packet(80)).1, "oif 3 drop");
 }
+
+#[test]
+fn what_follows_a_program_a_doubtful_goto_or_untracked_packets_is_not_certain() {
+    let doubtful = |rules: &Ruleset| {
+        let found = run(rules, Hook::Forward, &packet(80));
+        assert!(matches!(found, Fate::Doubtful(_)), "{found:?}");
+    };
+    doubtful(&chain(true, vec![vec![Expression::Verdict(Verdict::Queue)]]));
+    let goto = Expression::Verdict(Verdict::Goto("empty".into()));
+    let mut rules =
+        chain(false, vec![vec![Expression::Unknown("limit".into()), goto], vec![drop()]]);
+    rules.chains.push(Chain {
+        name: "empty".into(),
+        attached: None,
+        rules: vec![],
+        ..rules.chains[0].clone()
+    });
+    doubtful(&rules);
+    let state = vec![
+        Expression::Ct { key: 0, to: 1 },
+        Expression::Cmp { from: 1, operation: 0, value: 8_u32.to_ne_bytes().into() },
+        drop(),
+    ];
+    assert!(matches!(
+        run(&chain(false, vec![state.clone()]), Hook::Forward, &packet(80)),
+        Fate::Stopped(_)
+    ));
+    let untracked = chain(false, vec![vec![Expression::Harmless("notrack".into())], state]);
+    doubtful(&untracked);
+}
+
+#[test]
+fn chains_that_call_each_other_often_take_a_bounded_time() {
+    let call = |to: usize| vec![Expression::Verdict(Verdict::Jump(format!("c{to}")))];
+    let mut rules = chain(false, vec![call(1); 64]);
+    for at in 1..12 {
+        let mut next = chain(false, vec![call(at + 1); 64]).chains.remove(0);
+        (next.name, next.attached) = (format!("c{at}"), None);
+        rules.chains.push(next);
+    }
+    assert!(matches!(run(&rules, Hook::Forward, &packet(80)), Fate::Doubtful(_)));
+}

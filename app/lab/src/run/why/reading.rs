@@ -40,6 +40,7 @@ pub(super) fn node(planned: &PlannedNode) -> Result<Node> {
         old_tables: old_tables(),
         ttl: setting("net/ipv4/ip_default_ttl"),
         ignores_echo: setting("net/ipv4/icmp_echo_ignore_all").unwrap_or(0) != 0,
+        ignores_echo6: setting("net/ipv6/icmp/echo_ignore_all").unwrap_or(0) != 0,
     })
 }
 
