@@ -44,6 +44,8 @@ pub struct Observed {
     pub back: Seen,
     /// Packets that links lost by impairments meanwhile: link, sending end, cause and count.
     pub lost: Vec<(String, usize, String, u64)>,
+    /// Packets that could not be looked at. Then a place that saw nothing says nothing.
+    pub missed: u64,
 }
 
 /// How far a probe came.
@@ -84,6 +86,7 @@ impl Reach {
 /// Puts a flow's ways and what was observed together. `back` is the way of its answers.
 pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Report {
     let watched = there.places.len() == observed.there.len()
+        && observed.missed == 0
         && !matches!(observed.outcome, Outcome::NotSent(_));
     let mut report = Report {
         from: flow.from.clone(),
@@ -96,7 +99,7 @@ pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Rep
         ..Report::default()
     };
     let answered = observed.outcome == Outcome::Answered;
-    report.there = way(there, &observed.there, answered);
+    report.there = way(there, &observed.there, answered || observed.missed > 0);
     let reach = Reach::of(there, &observed.there);
     let came_in = watched && reach.came_in(there);
     let answers_seen = Reach::of(back, &observed.back).packet > 0;
@@ -116,6 +119,13 @@ pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Rep
         causes.by_facts(back, Direction::Back);
         if let Outcome::NotSent(why) = &observed.outcome {
             causes.missing.push(format!("the probe could not be sent: {why}"));
+        }
+        if observed.missed > 0 {
+            causes.missing.push(format!(
+                "{} packets of other programs between the same addresses, or of ICMP or ARP, left no room to see where the probe was \
+                 lost; ask again when there are fewer",
+                observed.missed
+            ));
         }
     } else if !came_in {
         causes.lost_on(there, reach, Direction::There);

@@ -40,7 +40,14 @@ fn stop(from: usize, to: usize, share: Share, name: CauseName) -> Stop {
 }
 
 fn observed(there: Seen, back: Seen) -> Observed {
-    Observed { probe: "one".into(), outcome: Outcome::Silence, there, back, lost: vec![] }
+    Observed {
+        probe: "one".into(),
+        outcome: Outcome::Silence,
+        there,
+        back,
+        lost: vec![],
+        missed: 0,
+    }
 }
 
 #[test]
@@ -114,4 +121,14 @@ fn a_probe_that_cannot_be_sent_leaves_what_tables_say() {
     assert_eq!((report.verdict, report.causes[0].basis), (Verdict::Stopped, Basis::Facts));
     assert_eq!(report.missing, ["the probe could not be sent: node a does not run"]);
     assert_eq!(report.there.hops[0].seen, Sighting::NotWatched);
+}
+
+#[test]
+fn what_could_not_be_watched_is_not_known() {
+    let (there, back) = (pair("a", "b"), pair("b", "a"));
+    let mut seen = observed(vec![Packet, Nothing], vec![Nothing, Nothing]);
+    seen.missed = 7;
+    let report = judge(&flow(Protocol::Tcp), &there, &back, &seen);
+    assert_eq!(report.verdict, Verdict::NotKnown);
+    assert!(report.missing.len() == 1 && report.missing[0].starts_with("7 packets"), "{report:#?}");
 }

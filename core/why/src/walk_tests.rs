@@ -180,6 +180,7 @@ impl Office {
             there: sight(&there, seen),
             back: sight(&answers, back),
             lost: vec![],
+            missed: 0,
         };
         judge(&flow, &there, &answers, &observed)
     }

@@ -50,6 +50,14 @@ impl Watcher {
         Ok(Watcher { fd })
     }
 
+    /// How many packets there was no room for since the last question: so many that were not seen.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn missed(&self) -> Result<u64> {
+        Ok(socket::statistics(&self.fd)?.lost)
+    }
+
     /// The next packet; `None` if there is none by now.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use netloom_config::units;
 use netloom_model::lookup::slot;
 use netloom_netlink::Socket;
 use netloom_rawsock::Watcher;
@@ -30,6 +31,12 @@ const AGAIN: Duration = Duration::from_millis(700);
 
 /// How long a datagram that has arrived may be answered.
 const GRACE: Duration = Duration::from_millis(400);
+
+/// How much longer an answer is waited for because of links' delays.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Most packets of a network that are looked at before others are: more than wait at once.
+const MOST: usize = 65_536;
 
 /// A network that is watched.
 struct Network {
@@ -63,8 +70,9 @@ pub(super) fn watch(
     let before = lost(facts, [there, back])?;
     let mut watching = Watching::open(facts, flow, [there, back], probe.id)?;
     let words = probe.words(flow.ports[1]);
-    let outcome = watching.run(&mut probe)?;
+    let outcome = watching.run(&mut probe, delays(facts, there)?)?;
     drop(probe);
+    let missed = watching.missed()?;
     let mut lost_now = Vec::new();
     for ((link, end, cause), now) in lost(facts, [there, back])? {
         let more = now
@@ -78,7 +86,19 @@ pub(super) fn watch(
         (Outcome::Silence, Some((from, words))) => Outcome::Error(from, words),
         (outcome, _) => outcome,
     };
-    Ok(Observed { probe: words, outcome, there, back, lost: lost_now })
+    Ok(Observed { probe: words, outcome, there, back, lost: lost_now, missed })
+}
+
+/// How much longer an answer takes because of links' delays: questions for hardware addresses and the probe go there and back.
+fn delays(facts: &mut LabFacts<'_>, way: &Walk) -> Result<Duration> {
+    let mut all = Duration::ZERO;
+    for (name, _, _) in &way.links {
+        let link = facts.link(name)?;
+        let texts = link.impairments.iter().filter_map(|of_end| of_end.get("delay"));
+        let both = texts.filter_map(|delay| units::duration(delay));
+        all = both.fold(all, |all, delay| all.saturating_add(delay.saturating_mul(2)));
+    }
+    Ok(all.min(LONGEST))
 }
 
 /// What links with a wire have lost, by link, end and cause.
@@ -151,11 +171,11 @@ impl<'a> Watching<'a> {
     }
 
     /// Sends, and looks until it is clear what came of it.
-    fn run(&mut self, probe: &mut Probe) -> Result<Outcome> {
+    fn run(&mut self, probe: &mut Probe, longer: Duration) -> Result<Outcome> {
         let port = self.flow.ports[1];
         let begin = Instant::now();
         let mut again = probe.repeats().then_some(begin + AGAIN);
-        let mut end = begin + PATIENCE;
+        let mut end = begin + PATIENCE + longer;
         let mut arrived = false;
         if let Some(outcome) = probe.send(port) {
             self.look()?;
@@ -174,7 +194,7 @@ impl<'a> Watching<'a> {
             }
             let there = self.seen[0].last() == Some(&Sighting::Packet) && self.ways[0].arrives;
             if there && !arrived && self.flow.protocol == Protocol::Udp {
-                (arrived, again, end) = (true, None, end.min(now + GRACE));
+                (arrived, again, end) = (true, None, end.min(now + GRACE + longer));
             }
             if again.is_some_and(|again| now >= again) {
                 again = None;
@@ -200,12 +220,22 @@ impl<'a> Watching<'a> {
         }
     }
 
+    /// Packets that no watcher had room for.
+    fn missed(&self) -> Result<u64> {
+        let mut all = 0;
+        for network in &self.networks {
+            all += network.watcher.missed().map_err(Error::of("probe", "look for"))?;
+        }
+        Ok(all)
+    }
+
     /// Takes all sightings by now.
     fn look(&mut self) -> Result<()> {
         for at in 0..self.networks.len() {
-            while let Some(glimpse) =
-                self.networks[at].watcher.next().map_err(Error::of("probe", "look for"))?
-            {
+            // Where more come than can be looked at, this would not end.
+            for _ in 0..MOST {
+                let found = self.networks[at].watcher.next();
+                let Some(glimpse) = found.map_err(Error::of("probe", "look for"))? else { break };
                 let Some(frame) = frames::read(self.flow, self.id, &glimpse.frame) else {
                     continue;
                 };
