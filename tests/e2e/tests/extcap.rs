@@ -30,6 +30,8 @@ fn tshark(machine: &Machine, words: &[&str]) -> Run {
         .env("NETLOOM_RUNTIME_DIR", machine.scratch().runtime_dir())
         .env("HOME", home)
         .env("XDG_CONFIG_HOME", home.join(".config"))
+        // Its pipes are there, so that other tests' are not taken for them.
+        .env("TMPDIR", home)
 }
 
 /// netloom as Wireshark calls it.
@@ -90,7 +92,8 @@ fn tshark_lists_and_captures() {
     let both = capture("netloom:pair/a", &["-i", "netloom:pair/b", "-e", "ip.src"]).text();
     assert!(once(&both).len() >= 2, "{both}");
     drop(pinging);
-    let fifos = || with_command_line("wireshark_extcap_netloom");
+    let own = machine.scratch().path().join("wireshark_extcap");
+    let fifos = || with_command_line(text(&own));
     wait_until("no capture is left", SOON, || fifos().is_empty().then_some(()));
 
     let wrong = tshark(&machine, &["-i", "netloom:pair", "-f", "host nobody", "-c", "1"]).finish();
