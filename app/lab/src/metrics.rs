@@ -133,6 +133,11 @@ impl Metrics {
         Metrics { totals: Totals::after(earlier) }
     }
 
+    /// What was handed over could not be kept: it is new once more.
+    pub fn not_kept(&mut self) {
+        self.totals.not_kept();
+    }
+
     /// The lab as text for Prometheus, empty if nothing is known of it yet; and what a later process of the lab has to know,
     /// where that is new.
     pub fn exposition(&mut self, picture: &Picture) -> (String, Option<Earlier>) {

@@ -231,6 +231,8 @@ fn a_later_process_goes_on_where_the_earlier_one_was() {
     let earlier = earlier.expect("it began again");
     assert_ne!(earlier, first);
     assert_eq!(metrics.exposition(&one(40)).1, None, "it goes on");
+    metrics.not_kept();
+    assert_eq!(metrics.exposition(&one(40)).1, Some(earlier.clone()), "it is tried again");
     let mut later = Metrics::after(earlier.clone());
     let (text, same) = later.exposition(&one(50));
     assert_eq!((received(&read(&text)), same), (Some(150.0), None));

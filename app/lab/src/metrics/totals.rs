@@ -137,6 +137,11 @@ impl Totals {
         })
     }
 
+    /// What was handed over last was lost.
+    pub(super) fn not_kept(&mut self) {
+        self.handed = Earlier::default();
+    }
+
     fn cpu(&self) -> BTreeMap<String, Cpu> {
         let nodes = self.objects.iter().filter(|(_, object)| object.cpu != Cpu::default());
         nodes.map(|(labels, object)| (labels.to_string(), object.cpu)).collect()

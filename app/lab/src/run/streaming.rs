@@ -43,7 +43,8 @@ impl Running {
         self.with_reading(|stream| {
             let (text, earlier) = stream.metrics.exposition(stream.recorder.picture());
             if let Some(earlier) = earlier {
-                self.folder.write_totals(&earlier)?;
+                let kept = self.folder.write_totals(&earlier);
+                kept.inspect_err(|_| stream.metrics.not_kept())?;
             }
             Ok(text)
         })?

@@ -50,7 +50,11 @@ fn leading(link: &str) -> Result<PathBuf> {
     let mut options = File::options();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);
     let mut file = file.with_context(|| format!("{path:?}: make"))?;
-    file.write_all(page(link).as_bytes()).with_context(|| format!("{path:?}: write"))?;
+    if let Err(e) = file.write_all(page(link).as_bytes()) {
+        // Part of the link may be in it.
+        let _ = std::fs::remove_file(&path);
+        return Err(e).with_context(|| format!("{path:?}: write"));
+    }
     Ok(path)
 }
 

@@ -159,7 +159,10 @@ fn payload(base: u32, offset: u32, length: u32, protocol: &str, family: Family) 
         (2, 13, 1) => field("tcp flags", Form::Number),
         _ => {
             let base = ["ll", "nh", "th"].get(base as usize).copied().unwrap_or("ih");
-            field(&format!("@{base},{},{}", offset * 8, length * 8), Form::Hex)
+            field(
+                &format!("@{base},{},{}", offset.saturating_mul(8), length.saturating_mul(8)),
+                Form::Hex,
+            )
         }
     }
 }
