@@ -85,9 +85,10 @@ impl Reach {
 
 /// Puts a flow's ways and what was observed together. `back` is the way of its answers.
 pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Report {
-    let watched = there.places.len() == observed.there.len()
-        && observed.missed == 0
+    let sent = there.places.len() == observed.there.len()
         && !matches!(observed.outcome, Outcome::NotSent(_));
+    // What was seen was seen; what was not may have been there.
+    let watched = sent && observed.missed == 0;
     let mut report = Report {
         from: flow.from.clone(),
         to: flow.to.clone(),
@@ -111,22 +112,11 @@ pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Rep
         report.verdict = Verdict::Answered;
         return report;
     }
-    let passed = |stop: &&Stop| stop.to < reach.packet && watched;
+    let passed = |stop: &&Stop| stop.to < reach.packet && sent;
     let passed = there.stops.iter().filter(passed).map(|stop| &stop.cause).collect();
     let mut causes = Causes { found: vec![], missing: vec![], lost: &observed.lost, passed };
     if !watched {
-        causes.by_facts(there, Direction::There);
-        causes.by_facts(back, Direction::Back);
-        if let Outcome::NotSent(why) = &observed.outcome {
-            causes.missing.push(format!("the probe could not be sent: {why}"));
-        }
-        if observed.missed > 0 {
-            causes.missing.push(format!(
-                "{} packets of other programs between the same addresses, or of ICMP or ARP, left no room to see where the probe was \
-                 lost; ask again when there are fewer",
-                observed.missed
-            ));
-        }
+        causes.unwatched([there, back], observed);
     } else if !came_in {
         causes.lost_on(there, reach, Direction::There);
         causes.beyond(there, reach, Direction::There);
@@ -233,6 +223,22 @@ impl Causes<'_> {
             self.take(&stop.cause, Basis::Probe, Direction::There, None);
         }
         self.found.len() > before
+    }
+
+    /// Tables alone tell, since the probe does not.
+    fn unwatched(&mut self, [there, back]: [&Walk; 2], observed: &Observed) {
+        self.by_facts(there, Direction::There);
+        self.by_facts(back, Direction::Back);
+        if let Outcome::NotSent(why) = &observed.outcome {
+            self.missing.push(format!("the probe could not be sent: {why}"));
+        }
+        if observed.missed > 0 {
+            self.missing.push(format!(
+                "{} packets between the same addresses, of ICMP or of ARP left no room to see where the probe was lost; ask \
+                 again when there are fewer",
+                observed.missed
+            ));
+        }
     }
 
     fn by_facts(&mut self, walk: &Walk, direction: Direction) {

@@ -7,6 +7,7 @@
 
 pub mod decode;
 pub mod evaluate;
+mod registers;
 pub mod text;
 
 /// Where a packet meets rules, in the kernel's numbering (`enum nf_inet_hooks`).

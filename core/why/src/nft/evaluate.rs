@@ -3,6 +3,7 @@
 //! Registers hold bytes that may be unknown. A comparison with an unknown byte is a doubt: the rule then may or may not
 //! match. A drop counts as certain only if no rule before it may have accepted the packet.
 
+use super::registers::Registers;
 use super::text::{self, Named};
 use super::{Chain, Expression, Family, Hook, Rule, Ruleset, Set, Verdict};
 
@@ -398,53 +399,6 @@ impl Run<'_> {
             16 => vec![packet.protocol],
             _ => return None,
         })
-    }
-}
-
-/// 64 bytes, in four registers of 16 or sixteen of 4, as rules name them.
-struct Registers([Option<u8>; 64]);
-
-impl Default for Registers {
-    fn default() -> Self {
-        Registers([None; 64])
-    }
-}
-
-impl Registers {
-    fn start(register: u32) -> Option<usize> {
-        match register {
-            1..=4 => Some((register as usize - 1) * 16),
-            8..=23 => Some((register as usize - 8) * 4),
-            _ => None,
-        }
-    }
-
-    fn byte(&self, register: u32, at: usize) -> Option<u8> {
-        self.0.get(Self::start(register)? + at).copied().flatten()
-    }
-
-    fn get(&self, register: u32, length: usize) -> Option<Vec<u8>> {
-        (0..length).map(|at| self.byte(register, at)).collect()
-    }
-
-    fn put(&mut self, register: u32, bytes: impl IntoIterator<Item = Option<u8>>) {
-        let Some(start) = Self::start(register) else { return };
-        let mut end = start;
-        for byte in bytes {
-            if let Some(place) = self.0.get_mut(end) {
-                *place = byte;
-            }
-            end += 1;
-        }
-        // The kernel fills the last word of a shorter value with zeros.
-        while end % 4 != 0 {
-            self.0.get_mut(end).into_iter().for_each(|place| *place = Some(0));
-            end += 1;
-        }
-    }
-
-    fn forget(&mut self, register: u32, length: usize) {
-        self.put(register, std::iter::repeat_n(None, length));
     }
 }
 
