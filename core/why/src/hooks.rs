@@ -51,16 +51,25 @@ impl<F: Facts> Walker<'_, F> {
                 let cause = self.dropped(node, hook, &by);
                 self.stop(cause);
             }
-            Fate::Translated(by) => self.doubt(at, usize::MAX, format!(
-                "{} may give packets other addresses or ports; their way after that is not followed",
-                rule(node, &by)
-            )),
+            Fate::Translated(by) => {
+                // Sources are changed at the other hooks.
+                let before_route = [Hook::Prerouting, Hook::Output].map(Hook::name);
+                self.redirected |= before_route.contains(&hook);
+                self.doubt(at, usize::MAX, format!(
+                    "{} may give packets other addresses or ports; their way after that is not followed",
+                    rule(node, &by)
+                ));
+            }
             Fate::Doubtful(by) => {
                 let all: Vec<String> = by.iter().map(|by| rule(node, by)).collect();
-                self.doubt(at, at, format!(
-                    "whether these let the packet pass cannot be told from their text: {}",
-                    all.join("; ")
-                ));
+                self.doubt(
+                    at,
+                    at,
+                    format!(
+                        "whether these let the packet pass cannot be told from their text: {}",
+                        all.join("; ")
+                    ),
+                );
             }
         }
     }

@@ -107,6 +107,8 @@ pub(crate) struct Walker<'a, F: Facts> {
     /// The sender's MTU.
     pub(crate) mtu: Option<u32>,
     hops_left: Option<u32>,
+    /// Whether a rule may have given packets another destination: then its listeners and settings are not those that count.
+    pub(crate) redirected: bool,
 }
 
 /// Leads a flow from its sender to its receiver. `seen_by` are the nodes on the way of the flow that it answers.
@@ -115,8 +117,16 @@ pub(crate) struct Walker<'a, F: Facts> {
 /// What `facts` cannot answer.
 pub fn walk<F: Facts>(facts: &mut F, flow: &Flow, seen_by: &[String]) -> Result<Walk, F::Error> {
     let walk = Walk::default();
-    let mut walker =
-        Walker { facts, flow, seen_by, walk, deviation: None, mtu: None, hops_left: None };
+    let mut walker = Walker {
+        facts,
+        flow,
+        seen_by,
+        walk,
+        deviation: None,
+        mtu: None,
+        hops_left: None,
+        redirected: false,
+    };
     walker.run()?;
     Ok(walker.walk)
 }
@@ -256,7 +266,7 @@ impl<F: Facts> Walker<'_, F> {
     /// What the receiver does with a packet.
     fn deliver(&mut self, node: &Rc<Node>, came: Option<&str>) {
         self.hook(node, Hook::Input, came, None);
-        if self.flow.answers || node.life != Life::Up {
+        if self.flow.answers || self.redirected || node.life != Life::Up {
             return;
         }
         match self.flow.protocol {

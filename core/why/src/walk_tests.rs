@@ -600,3 +600,15 @@ fn a_listener_at_an_address_of_ipv4_by_a_socket_of_ipv6_takes() {
     let found = walk(&mut office, &flow(), &[]).unwrap();
     assert!(found.stops.is_empty(), "{found:#?}");
 }
+
+#[test]
+fn listeners_do_not_count_where_packets_may_have_another_port() {
+    let mut office = Office::new();
+    office.at("web").listeners.clear();
+    office.at("web").rules = Some(rule(vec![Expression::Nat("redir".into())], 0, false));
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert!(found.stops.is_empty() && found.doubts.len() == 1, "{found:#?}");
+    office.at("web").rules = Some(rule(vec![Expression::Nat("masq".into())], 1, false));
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert_eq!(found.stops[0].cause.name, CauseName::NothingListens);
+}

@@ -168,6 +168,8 @@ enum Outcome {
         rejects: bool,
     },
     Translates,
+    /// It translates, or does not match.
+    MayTranslate,
     /// It may decide this, or not match.
     Doubt(Verdict),
 }
@@ -210,6 +212,11 @@ impl Run<'_> {
                 Outcome::Translates => {
                     self.translated = Some(decided(false));
                     return End::Accepted;
+                }
+                Outcome::MayTranslate => {
+                    let by = decided(false);
+                    self.translated.get_or_insert_with(|| by.clone());
+                    self.may_accept.push(by);
                 }
                 // A program decides: it may drop the packet, and may accept it.
                 Outcome::Decides(Verdict::Queue) => {
@@ -272,7 +279,7 @@ impl Run<'_> {
                 Expression::Reject { .. } if sure => return Outcome::Stops { rejects: true },
                 Expression::Reject { .. } => return Outcome::Doubt(Verdict::Drop),
                 Expression::Nat(_) if sure => return Outcome::Translates,
-                Expression::Nat(_) => return Outcome::Doubt(Verdict::Accept),
+                Expression::Nat(_) => return Outcome::MayTranslate,
                 Expression::Counter { .. } | Expression::Harmless(_) => continue,
                 Expression::Lookup { set, from, to: Some(0), .. } => {
                     let Some(set) = self.set(chain, set) else {

@@ -257,3 +257,10 @@ fn chains_that_call_each_other_often_take_a_bounded_time() {
     }
     assert!(matches!(run(&rules, Hook::Forward, &packet(80)), Fate::Doubtful(_)));
 }
+
+#[test]
+fn a_translation_that_may_happen_is_told() {
+    let maybe = vec![Expression::Unknown("limit".into()), Expression::Nat("nat".into())];
+    let found = run(&chain(false, vec![maybe]), Hook::Forward, &packet(80));
+    assert!(matches!(found, Fate::Translated(_)), "{found:?}");
+}
