@@ -102,7 +102,8 @@ fn frames_of_steps_that_do_not_hold_are_kept() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     kept.sort();
-    let failed: Vec<String> = (2..=10).map(|step| format!("wrong-{step}.pcapng")).collect();
+    let mut failed: Vec<String> = (2..=10).map(|step| format!("wrong-{step}.pcapng")).collect();
+    failed.sort();
     assert_eq!(kept, failed, "{text}");
     assert!(text.contains(&format!("frames of this step: {captures}/wrong-2.pcapng")), "{text}");
     // Step 3 had an answer where none should be.

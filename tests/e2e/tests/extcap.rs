@@ -109,13 +109,14 @@ fn all_links_are_one_file_with_their_names() {
         .up("name: line\nnodes: {a: {}, b: {forwarding: true}, c: {}}\nlinks: [[a, b], [b, c]]\n");
     machine.answers("a", "c");
     let pinging = Held::start(machine.exec("a", &["ping", "-4", "-i", "0.05", "c"]));
+    // Each link's frames come in blocks of a tenth of a second and more: those of 2.5 s are of both links.
     let words = [
         "-i",
         "netloom:line",
         "-f",
         "icmp",
         "-c",
-        "8",
+        "100",
         "-T",
         "fields",
         "-e",
