@@ -161,6 +161,11 @@ fn prometheus_reads_a_lab_on_a_port() {
     // It writes on.
     let rest = std::thread::spawn(move || log.for_each(drop));
     let server = format!("http://127.0.0.1:{}", port.expect("it listens"));
+    // It listens before it can answer.
+    wait_until("Prometheus is ready", SOON, || {
+        let ready = Run::new("curl").args(["-sf", &format!("{server}/-/ready")]).finish();
+        ready.status.success().then_some(())
+    });
     let ask = |expression: &str| {
         let run = Run::new(program("promtool")).args(["query", "instant", &server, expression]);
         run.finish().code(0).text()
