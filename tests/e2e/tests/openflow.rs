@@ -183,43 +183,43 @@ fn a_meter_remarks_what_is_beyond_its_rate() {
              table=1,ip,actions=meter:{meter},goto_table:2 \
              table=2,ip,ip_dscp=10,actions=output:b table=2,ip,ip_dscp=12,actions=output:b"
         ));
-        // The bucket is full until the switch has the first frame: its time counts, not the sender's.
         let taken = Capturing::start(&machine, "b:eth0", &format!("meter-{meter}.pcapng"));
         // 8 s at 1,000 frames of 1,000 bytes a second.
         let sent = machine
             .netloom("generate a:eth0 --to b -c 8000 --rate 1kpps --size 1000 --json".split(' '));
         sent.finish().code(0);
-        // Sent is not counted: for an ordinary user a process is on the way.
-        let entries = wait_until("all are counted", SOON, || {
+        // All frames of a meter come through the switch's process, so some may come later; on a busy machine some find no room in its
+        // queue, which is no matter of the meter's.
+        let mut known = 0;
+        wait_until("no more are counted", SOON, || {
             let entries = machine.ok("flow dump s table=2 --json").json();
             let packets = entries.as_array()?.iter().filter_map(|entry| entry["packets"].as_u64());
-            (packets.sum::<u64>() >= 8000).then_some(entries)
+            let before = std::mem::replace(&mut known, packets.sum());
+            (known > 1000 && known == before).then_some(())
         });
         taken.stop();
         let file = machine.scratch().path().join(format!("meter-{meter}.pcapng"));
-        let packets = read_pcapng(&file).packets;
-        let times = packets.iter().filter(|packet| packet.length >= 900).map(|packet| packet.time);
-        let (first, last) = (times.clone().min().expect("frames"), times.max().expect("frames"));
-        let seconds = Duration::from_nanos(last - first).as_secs_f64();
-        let counted = |dscp: &str, what: &str| -> f64 {
-            let entries = entries.as_array().expect("a list");
-            let is =
-                |entry: &&Value| entry["match"].as_str().is_some_and(|text| text.contains(dscp));
-            let entry = entries.iter().find(is).unwrap_or_else(|| panic!("{dscp}: {entries:?}"));
-            entry[what].as_f64().expect("a number")
-        };
-        let [passed, remarked] = ["ip_dscp=10", "ip_dscp=12"].map(|dscp| {
-            let packets = counted(dscp, "packets");
-            if unit == "pktps" { packets } else { counted(dscp, "bytes") * 8.0 / 1000.0 }
-        });
-        assert_eq!(counted("ip_dscp=10", "packets") + counted("ip_dscp=12", "packets"), 8000.0);
-        let right = passed + remarked - f64::from(rate) * seconds - f64::from(burst);
-        let off = (remarked - right).abs() / (passed + remarked);
-        assert!(
-            off < 0.02,
-            "{unit}: {remarked} of {} in {seconds} s, {right} is right",
-            passed + remarked
-        );
+        let frames = read_pcapng(&file).packets.into_iter();
+        let frames: Vec<_> = frames.filter(|frame| frame.length >= 900).collect();
+        let (rate, burst) = (f64::from(rate), f64::from(burst));
+        let (mut tokens, mut before) = (burst, frames[0].time);
+        let (mut all, mut remarked, mut right) = (0.0, 0.0, 0.0);
+        for frame in &frames {
+            // The switch may have its turn late, and its bucket is not more than full then.
+            let passed = Duration::from_nanos(frame.time.saturating_sub(before));
+            tokens = (tokens + rate * passed.as_secs_f64()).min(burst);
+            before = frame.time;
+            let cost = if unit == "pktps" { 1.0 } else { f64::from(frame.length) * 8.0 / 1000.0 };
+            all += cost;
+            match tokens >= cost {
+                true => tokens -= cost,
+                false => right += cost,
+            }
+            // DSCP 12 in the field of RFC 2474.
+            remarked += if frame.bytes[15] >> 2 == 12 { cost } else { 0.0 };
+        }
+        let off = (remarked - right).abs() / all;
+        assert!(off < 0.02, "{unit}: {remarked} of {all} are remarked, {right} is right");
         machine.ok("flow del s --all");
     }
     machine.down();
