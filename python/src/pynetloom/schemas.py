@@ -34,8 +34,8 @@ class Applied(_AppliedRequired, total=False):
     """The steps done, or that would be done."""
 
     stale: bool
-    """Whether the request has something to note even without steps: the file's digest, or the
-    end of one that was cut off.
+    """Whether the request has something to note even without steps: the file's digest or text,
+    or the end of one that was cut off.
     """
 
 

@@ -189,7 +189,7 @@ fn a_meter_remarks_what_is_beyond_its_rate() {
             .netloom("generate a:eth0 --to b -c 8000 --rate 1kpps --size 1000 --json".split(' '));
         sent.finish().code(0);
         // All frames of a meter come through the switch's process, so some may come later; on a busy machine some find no room in its
-        // queue, which is no matter of the meter's.
+        // queue, which does not concern the meter.
         let mut known = 0;
         wait_until("no more are counted", SOON, || {
             let entries = machine.ok("flow dump s table=2 --json").json();
