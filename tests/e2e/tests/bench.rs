@@ -70,7 +70,8 @@ fn a_bench_that_is_not_installed_says_how_to_get_it() {
     for words in [&["bench", "lab", "--quick"][..], &["bench", "--help"]] {
         let refused = Run::new(&netloom).args(words).env("PATH", "/nowhere").finish().code(3);
         let refused = refused.says("bench: not available here: there is no netloom-bench in ");
-        refused.says("and none in PATH; build it").says("--package netloom-bench`");
+        let refused = refused.says("and none in PATH; install the package netloom-bench");
+        refused.says("--package netloom-bench`");
     }
     // Where there is nothing to complete, that does not fail.
     let words = ["complete-words", "--", "bench", "la"];
