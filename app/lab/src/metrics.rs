@@ -66,6 +66,10 @@ macro_rules! families {
 
         /// All families, in the order in which they are told.
         pub const FAMILIES: &[Family] = &[$(Family { name: $name, kind: Kind::$kind, help: $help },)*];
+
+        impl Metric {
+            const ALL: &[Metric] = &[$(Metric::$metric,)*];
+        }
     };
 }
 
@@ -113,11 +117,6 @@ impl Metric {
     fn family(self) -> Family {
         // The enum and the table are made of the same lines.
         FAMILIES[self as usize]
-    }
-
-    /// The name of a series.
-    fn series(self, labels: &Labels) -> String {
-        format!("{}{{{labels}}}", self.family().name)
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt::{Display, Write as _};
 
 use netloom_config::printable;
+use serde::{Deserialize, Serialize};
 
 use super::{FAMILIES, Kind, Metric};
 
 /// Labels of a series, as they are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Labels(String);
 
 impl Labels {
@@ -29,11 +30,6 @@ impl Labels {
         }
         text.push('"');
         Labels(text)
-    }
-
-    /// Labels that were written before.
-    pub(super) fn written(text: &str) -> Labels {
-        Labels(text.to_owned())
     }
 
     /// These and others.

@@ -16,13 +16,23 @@ use crate::view::NodeStatus;
 /// What a later process of the lab has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    /// What series have beyond what is read of them, by name and labels.
-    beyond: BTreeMap<String, u64>,
-    /// What was read last of series that are not read any more, such as causes of loss that a recreated node does not have yet.
-    #[serde(default)]
-    unread: BTreeMap<String, u64>,
+    /// Counters that a reading alone does not tell, by the labels of their object.
+    counters: BTreeMap<String, Vec<Kept>>,
     /// The CPU time that was told, by the labels of nodes.
     cpu: BTreeMap<String, Cpu>,
+}
+
+/// A counter that is handed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    /// The name of its family.
+    family: String,
+    /// The labels that its object does not have.
+    labels: Labels,
+    /// What it has beyond what is read of it.
+    beyond: u64,
+    /// What was read last, if it is not read any more, such as a cause of loss that a recreated node does not have yet; else 0.
+    unread: u64,
 }
 
 /// What it means that a counter is lower than before.
@@ -69,27 +79,6 @@ struct Counter {
     unread: bool,
 }
 
-/// Counters of an object that have labels of their own. The objects of the others have the same labels as their series.
-const LABELLED: &[Metric] = &[
-    Metric::NodeCpu,
-    Metric::NodeDropped,
-    Metric::LinkBytes,
-    Metric::LinkPackets,
-    Metric::LinkLost,
-    Metric::LinkLate,
-];
-
-const PLAIN: &[Metric] = &[
-    Metric::NodeRefused,
-    Metric::ProgramRestarts,
-    Metric::ReceivedBytes,
-    Metric::ReceivedPackets,
-    Metric::ReceiveLost,
-    Metric::SentBytes,
-    Metric::SentPackets,
-    Metric::SendLost,
-];
-
 /// A node's CPU time as it was told last, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Cpu {
@@ -109,7 +98,7 @@ impl Totals {
     pub(super) fn take(&mut self, labels: &Labels) -> Object {
         let known = self.here.remove(labels).or_else(|| self.objects.remove(labels));
         known.unwrap_or_else(|| Object {
-            counters: self.earlier.counters(labels),
+            counters: self.earlier.take(labels),
             cpu: self.earlier.cpu.remove(&labels.to_string()).unwrap_or_default(),
         })
     }
@@ -128,9 +117,7 @@ impl Totals {
     pub(super) fn end(&mut self) -> Option<Earlier> {
         self.objects = std::mem::take(&mut self.here);
         self.earlier = Earlier::default();
-        let beyond = self.series(|counter| counter.more);
-        let unread = self.series(|counter| if counter.unread { counter.last } else { 0 });
-        let now = Earlier { beyond, unread, cpu: self.cpu() };
+        let now = Earlier { counters: self.counters(), cpu: self.cpu() };
         (now != self.handed).then(|| {
             self.handed = now.clone();
             now
@@ -147,14 +134,12 @@ impl Totals {
         nodes.map(|(labels, object)| (labels.to_string(), object.cpu)).collect()
     }
 
-    /// A value of all counters that have one, by name and labels.
-    fn series(&self, value: impl Fn(&Counter) -> u64) -> BTreeMap<String, u64> {
-        let counters = self.objects.iter().flat_map(|(labels, object)| {
-            let all = object.counters.iter().map(|counter| (counter, value(counter)));
-            let some = all.filter(|(_, value)| *value > 0);
-            some.map(|(c, value)| (c.metric.series(&labels.and(&c.labels)), value))
+    fn counters(&self) -> BTreeMap<String, Vec<Kept>> {
+        let all = self.objects.iter().map(|(labels, object)| {
+            let kept: Vec<Kept> = object.counters.iter().filter_map(Counter::kept).collect();
+            (labels.to_string(), kept)
         });
-        counters.collect()
+        all.filter(|(_, kept)| !kept.is_empty()).collect()
     }
 
     /// How many objects are remembered.
@@ -166,37 +151,15 @@ impl Totals {
 
 impl Earlier {
     /// What was handed over of an object's counters, which are told whether they are read again or not.
-    fn counters(&mut self, labels: &Labels) -> Vec<Counter> {
-        let mut found = vec![];
-        for metric in PLAIN {
-            let series = metric.series(labels);
-            found.extend(self.counter(*metric, Labels::default(), &series));
-        }
-        for metric in LABELLED {
-            let head = format!("{}{{{labels},", metric.family().name);
-            let of = |map: &BTreeMap<String, u64>| -> Vec<String> {
-                let from = map.range(head.clone()..).map(|(series, _)| series);
-                from.take_while(|series| series.starts_with(&head)).cloned().collect()
-            };
-            let mut all = of(&self.beyond);
-            all.extend(of(&self.unread));
-            for series in all {
-                let own = series.strip_prefix(&head).and_then(|rest| rest.strip_suffix('}'));
-                let own = Labels::written(own.unwrap_or_default());
-                found.extend(self.counter(*metric, own, &series));
-            }
-        }
-        found
-    }
-
-    fn counter(&mut self, metric: Metric, labels: Labels, series: &str) -> Option<Counter> {
-        let (more, last) = (self.beyond.remove(series), self.unread.remove(series));
-        (more.is_some() || last.is_some()).then(|| Counter {
-            more: more.unwrap_or(0),
-            last: last.unwrap_or(0),
-            unread: true,
-            ..Counter::new(metric, labels)
-        })
+    fn take(&mut self, labels: &Labels) -> Vec<Counter> {
+        let kept = self.counters.remove(&labels.to_string()).unwrap_or_default();
+        // A later version may not tell some.
+        let counter = |kept: Kept| {
+            let metric = Metric::ALL.iter().find(|m| m.family().name == kept.family)?;
+            let (more, last) = (kept.beyond, kept.unread);
+            Some(Counter { more, last, unread: true, ..Counter::new(*metric, kept.labels) })
+        };
+        kept.into_iter().filter_map(counter).collect()
     }
 }
 
@@ -213,6 +176,17 @@ impl Counter {
             began_again: false,
             unread: false,
         }
+    }
+
+    /// What a later process cannot read of it.
+    fn kept(&self) -> Option<Kept> {
+        let unread = if self.unread { self.last } else { 0 };
+        (self.more > 0 || unread > 0).then(|| Kept {
+            family: self.metric.family().name.to_owned(),
+            labels: self.labels.clone(),
+            beyond: self.more,
+            unread,
+        })
     }
 
     /// Takes over what was read.

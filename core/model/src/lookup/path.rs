@@ -299,74 +299,57 @@ impl<'a> Finder<'a> {
         from: (Slot, usize),
         to: &[(Slot, usize)],
     ) -> Option<(Vec<Crossing>, (Slot, usize))> {
-        let link = self.plan.nodes[from.0].interfaces[from.1].link;
-        let link = (link != LinkSlot::NOT_SHOWN).then_some(link)?;
-        let own = |end: &PlannedEnd| match end {
-            PlannedEnd::Node { node, interface } => (*node, *interface) == from,
-            _ => false,
-        };
-        let start = (link, self.plan.link_at(link)?.ends.iter().position(own)?);
-        let mut before: BTreeMap<Crossing, Option<Crossing>> = BTreeMap::from([(start, None)]);
-        let mut next = VecDeque::from([start]);
-        while let Some((link, end)) = next.pop_front() {
-            match &self.plan.links[link].ends[1 - end] {
-                PlannedEnd::Node { node, interface } if to.contains(&(*node, *interface)) => {
-                    let back = |at: &Crossing| before.get(at).copied().flatten();
-                    let mut path: Vec<Crossing> =
-                        std::iter::successors(Some((link, end)), back).collect();
-                    path.reverse();
-                    return Some((path, (*node, *interface)));
-                }
-                PlannedEnd::Port { switch, .. } => {
-                    for onward in self.ports(*switch).filter(|on| *on != (link, 1 - end)) {
-                        before.entry(onward).or_insert_with(|| {
-                            next.push_back(onward);
-                            Some((link, end))
-                        });
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
+        let mut stations = self.segment(from);
+        let found = stations.find(|found| to.contains(&(found.node, found.interface)))?;
+        Some((found.crossed, (found.node, found.interface)))
     }
 
     /// All nodes' interfaces on the segment of one, with the shortest path to each.
     pub fn stations(&self, node: Slot, interface: usize) -> Vec<StationPath> {
         let own = (node, interface);
-        let link = self.plan.nodes.get(node.get()).and_then(|n| n.interfaces.get(interface));
-        let Some(link) = link.map(|i| i.link).filter(|link| *link != LinkSlot::NOT_SHOWN) else {
-            return vec![];
-        };
-        let is_own = |end: &PlannedEnd| match end {
-            PlannedEnd::Node { node, interface } => (*node, *interface) == own,
+        self.segment(own).filter(|found| (found.node, found.interface) != own).collect()
+    }
+
+    /// Nodes' interfaces on the segment of one, the nearest first, as frames spread over its links and switches.
+    fn segment(&self, from: (Slot, usize)) -> impl Iterator<Item = StationPath> + '_ {
+        let start = self.crossing_of(from);
+        let mut before: BTreeMap<Crossing, Option<Crossing>> =
+            start.iter().map(|start| (*start, None)).collect();
+        let mut next: VecDeque<Crossing> = start.into_iter().collect();
+        std::iter::from_fn(move || {
+            while let Some((link, end)) = next.pop_front() {
+                match &self.plan.links[link].ends[1 - end] {
+                    PlannedEnd::Node { node, interface } => {
+                        let back = |at: &Crossing| before.get(at).copied().flatten();
+                        let mut crossed: Vec<Crossing> =
+                            std::iter::successors(Some((link, end)), back).collect();
+                        crossed.reverse();
+                        return Some(StationPath { node: *node, interface: *interface, crossed });
+                    }
+                    PlannedEnd::Port { switch, .. } => {
+                        for onward in self.ports(*switch).filter(|on| *on != (link, 1 - end)) {
+                            before.entry(onward).or_insert_with(|| {
+                                next.push_back(onward);
+                                Some((link, end))
+                            });
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            None
+        })
+    }
+
+    /// The link of a node's interface, from that end.
+    fn crossing_of(&self, (node, interface): (Slot, usize)) -> Option<Crossing> {
+        let link = self.plan.nodes.get(node.get())?.interfaces.get(interface)?.link;
+        let link = (link != LinkSlot::NOT_SHOWN).then_some(link)?;
+        let own = |end: &PlannedEnd| match end {
+            PlannedEnd::Node { node: at, interface: i } => (*at, *i) == (node, interface),
             _ => false,
         };
-        let Some(start) = self.plan.links[link].ends.iter().position(is_own) else { return vec![] };
-        let mut before: BTreeMap<Crossing, Option<Crossing>> =
-            BTreeMap::from([((link, start), None)]);
-        let (mut next, mut found) = (VecDeque::from([(link, start)]), vec![]);
-        while let Some((link, end)) = next.pop_front() {
-            match &self.plan.links[link].ends[1 - end] {
-                PlannedEnd::Node { node, interface } if (*node, *interface) != own => {
-                    let back = |at: &Crossing| before.get(at).copied().flatten();
-                    let mut crossed: Vec<Crossing> =
-                        std::iter::successors(Some((link, end)), back).collect();
-                    crossed.reverse();
-                    found.push(StationPath { node: *node, interface: *interface, crossed });
-                }
-                PlannedEnd::Port { switch, .. } => {
-                    for onward in self.ports(*switch).filter(|on| *on != (link, 1 - end)) {
-                        before.entry(onward).or_insert_with(|| {
-                            next.push_back(onward);
-                            Some((link, end))
-                        });
-                    }
-                }
-                _ => {}
-            }
-        }
-        found
+        Some((link, self.plan.link_at(link)?.ends.iter().position(own)?))
     }
 
     /// Where frames that cross a link from this end can be seen: when they leave the switch before it, and when they

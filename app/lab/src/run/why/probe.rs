@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use netloom_model::lookup::slot;
+use netloom_packet::checksum::checksum;
 use netloom_sys::random;
 use netloom_why::{Outcome, Protocol};
 use rustix::io::Errno;
@@ -168,14 +169,13 @@ fn socket(protocol: Protocol, source: IpAddr) -> io::Result<OwnedFd> {
 /// RFC 792, RFC 4443 section 4.1; the kernel computes the checksum of ICMPv6.
 fn echo(ipv4: bool, id: u16, sequence: u16) -> [u8; 8] {
     let kind: u16 = if ipv4 { 0x0800 } else { 0x8000 };
-    let sum = u32::from(kind) + u32::from(id) + u32::from(sequence);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    // At most three words are added: one carry.
-    let checksum = !((folded & 0xffff) as u16 + (folded >> 16) as u16);
     let mut packet = [0; 8];
-    let words = [kind, if ipv4 { checksum } else { 0 }, id, sequence];
-    for (place, word) in packet.chunks_exact_mut(2).zip(words) {
+    for (place, word) in packet.chunks_exact_mut(2).zip([kind, 0, id, sequence]) {
         place.copy_from_slice(&word.to_be_bytes());
+    }
+    if ipv4 {
+        let sum = checksum(&packet);
+        packet[2..4].copy_from_slice(&sum.to_be_bytes());
     }
     packet
 }
