@@ -312,7 +312,7 @@ impl Tiers {
     }
 }
 
-/// The distance of each box of the core to the nearest host, where `lowest` have some; `None` if there is no host.
+/// Each core box's distance to the nearest host; hosts hang at the boxes in `lowest`. `None` if a core box reaches no host.
 fn heights(net: &Net, core: &[usize], marks: &[bool], lowest: &[usize]) -> Option<Vec<usize>> {
     let mut height = vec![usize::MAX; net.near.len()];
     let mut queue = VecDeque::new();

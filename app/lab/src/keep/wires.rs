@@ -322,7 +322,7 @@ impl Inner {
         let wanted = &link.impairments[from];
         let has = self.placed.contains_key(&(link.id, from));
         let built_in = context.state.form(link) == LinkForm::Wired;
-        // A built-in wire stays in the path even without impairments: there is no other.
+        // A built-in wire stays in the path even without impairments, since it is the only path.
         match (has, wanted.is_none() && !built_in) {
             (false, true) => Ok(()),
             (false, false) => self.put_in(context, link, from),

@@ -46,7 +46,7 @@ impl Running {
 
     /// Leaves files for routers that are to be recreated beside a plane that goes on; returns their folders.
     pub(crate) fn leave_for_killed(&self, state: &State, inits: &Inits) -> Vec<PathBuf> {
-        // Without the core there is no plane that goes on.
+        // Planes stand in the core: if its init has ended, none forwards.
         if !inits.get(&NodeId::CORE).is_some_and(Init::lives) {
             return vec![];
         }

@@ -30,7 +30,7 @@ impl Running {
     /// Finds out why a flow does not arrive.
     ///
     /// # Errors
-    /// There is no such node, nothing to send from or to, or a node's network cannot be read.
+    /// A node does not exist, an end has no address, or a node's network cannot be read.
     pub(crate) fn why(&self, asked: &AskWhy) -> Result<Report> {
         let state = self.state();
         check(asked)?;

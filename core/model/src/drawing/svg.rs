@@ -281,7 +281,7 @@ fn draw_pill(out: &mut String, text: &str, area: Rect) {
     );
 }
 
-/// Where there is no room for the text.
+/// A dot with the text as its tooltip, where the text has no room.
 fn draw_mark(out: &mut String, [x, y]: Point, text: &str) {
     let _ = writeln!(
         out,

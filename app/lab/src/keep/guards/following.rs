@@ -126,7 +126,7 @@ impl Inner {
         let known = self.followed.entry(subject.number).or_default();
         let came = passed.saturating_sub(std::mem::replace(&mut known.passed, passed));
         let time = known.at.map_or(Duration::ZERO, |at| at.elapsed());
-        // Without an earlier look there is no time to compare with.
+        // The first look has no earlier time to compare with.
         known.at.is_some() && u128::from(came) * 1000 > LITTLE * time.as_millis()
     }
 

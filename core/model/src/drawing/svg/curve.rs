@@ -59,7 +59,7 @@ impl Curve {
         self.after(share * self.length())
     }
 
-    /// The point after so many pixels.
+    /// The point at this distance along the curve, in pixels.
     pub(super) fn after(&self, pixels: f64) -> Point {
         let mut left = pixels.max(0.0);
         for piece in self.pieces.windows(2) {
