@@ -11,6 +11,7 @@ mod generate;
 mod guard;
 mod image;
 mod link;
+mod mcp;
 mod measure;
 mod node;
 mod serve;
@@ -42,6 +43,7 @@ pub(crate) use image::{
     ImageShow,
 };
 pub(crate) use link::{End, Link, LinkFates, LinkSet};
+pub(crate) use mcp::Mcp;
 pub(crate) use measure::Measure;
 pub(crate) use node::{MoveInterface, Node, NodeCreate};
 pub(crate) use serve::Serve;
@@ -132,6 +134,8 @@ pub(crate) enum Verb {
     Measure(Box<Measure>),
     /// Serve measurements, or the whole API of a lab, over HTTP.
     Serve(Serve),
+    /// Serve labs to agents by the Model Context Protocol, on standard input and output.
+    Mcp(Mcp),
     /// Run a program in a node.
     Exec(Exec),
     /// Open a shell in a node.

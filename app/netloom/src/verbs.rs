@@ -21,6 +21,7 @@ mod list;
 mod listening;
 mod logs;
 mod machine;
+mod mcp;
 mod measure;
 mod new;
 mod node;
@@ -85,6 +86,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Replay(args) => generate::replay(labs::name(lab)?.as_deref(), &args),
         Verb::Measure(args) => measure::measure(lab, &args),
         Verb::Serve(args) => serve::serve(&wish, &args),
+        Verb::Mcp(args) => mcp::mcp(lab, &args),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Guard(args) => guard::guard(lab, &args),

@@ -61,6 +61,7 @@ mod links;
 mod logs;
 mod loops;
 mod losses;
+mod mcp;
 mod measure;
 mod measure_while;
 mod metrics;

@@ -526,6 +526,13 @@ const USES: &[Uses] = &[
             ),
         ],
     ),
+    uses(
+        "mcp",
+        &[
+            ("netloom mcp", "what a client of the Model Context Protocol starts"),
+            ("netloom mcp --read-only -l office", "for an agent that may look at one lab"),
+        ],
+    ),
     uses("plug", &[("netloom plug eth1 wall", "join a card of the host to a switch")]),
     Uses {
         verb: "capture",
