@@ -30,11 +30,9 @@ class Record:
     """The record of a lab that this process owns. It is there before the lab, and goes after it."""
 
     def __init__(self, name: str, session: str, netloom: Netloom, scratch: str) -> None:
-        folder = _folder()
-        self._path = os.path.join(folder, f"{name}.json")
-        hidden = os.path.join(folder, f".{name}.{os.getpid()}")
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-        self._file = os.open(hidden, flags, 0o600)
+        self._path = os.path.join(_folder_path(), f"{name}.json")
+        hidden = os.path.join(_folder_path(), f".{name}.{os.getpid()}")
+        self._file = _new(hidden)
         # Locked before it has its name: nobody sees it without its owner.
         fcntl.flock(self._file, fcntl.LOCK_EX)
         told = {"lab": name, "session": session, "netloom": netloom.path, "scratch": scratch}
@@ -61,7 +59,7 @@ def sweep(session: Optional[str] = None, patience: float = 0.0) -> list[tuple[st
         return []
     done: list[tuple[str, Optional[str]]] = []
     until = time.monotonic() + patience
-    for file in sorted(os.listdir(folder)):
+    for file in _names(folder):
         if file.endswith(".json"):
             with _owner_gone(os.path.join(folder, file), session, until) as told:
                 if told is not None:
@@ -73,6 +71,14 @@ def sweep(session: Optional[str] = None, patience: float = 0.0) -> list[tuple[st
     with contextlib.suppress(OSError):
         os.rmdir(folder)
     return done
+
+
+def _names(folder: str) -> list[str]:
+    """What is in a folder, which may have gone by now."""
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
 
 
 @contextlib.contextmanager
@@ -151,19 +157,26 @@ def _folder_path() -> str:
     return runtime_dir() + ".pytest"
 
 
-def _folder() -> str:
-    path = _folder_path()
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-    if not _is_own(path):
-        raise Error(f"{path}: must be a folder of this user's own that nobody else writes to")
-    return path
+def _new(file: str) -> int:
+    """Makes a file in the folder of records, which another process may remove with its last record at any time."""
+    folder = _folder_path()
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        with contextlib.suppress(FileNotFoundError):
+            if not _owned(os.lstat(folder)):
+                raise Error(f"{folder}: must be a folder of this user's own that nobody else writes to")
+            return os.open(file, flags, 0o600)
 
 
 def _is_own(path: str) -> bool:
     try:
-        found = os.lstat(path)
+        return _owned(os.lstat(path))
     except OSError:
         return False
+
+
+def _owned(found: os.stat_result) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
