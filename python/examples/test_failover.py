@@ -49,7 +49,7 @@ def test_traffic_moves_when_a_link_is_cut(lab: Lab, dead: str) -> None:
     wait_until(
         lambda: neighbours(lab, "r1").get("6500" + dead[1]) == "Established", f"the session with {dead}", timeout=90
     )
-    assert reaches(lab)
+    wait_until(lambda: reaches(lab), f"a way with {dead} again", timeout=90)
 
 
 def interface(ends: list[str], node: str) -> str:

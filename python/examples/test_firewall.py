@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pynetloom import Lab
+from pynetloom import Lab, wait_until
 
 pytestmark = pytest.mark.netloom("firewall.yaml", scope="module")
 
@@ -48,6 +48,8 @@ def test_a_slow_link_slows_the_answer(lab: Lab) -> None:
     link = lab.link("firewall-web")
     link.impair(delay="50ms")
     try:
+        # A changed link may lose its carrier for a moment.
+        wait_until(lambda: lab.ping_all(), "a way to the web server", timeout=90)
         answers = lab.ping("client", "web", family=4)
         assert answers[0].lost == 0
         assert min(time for time in answers[0].times if time is not None) >= 0.1

@@ -23,6 +23,7 @@ from pynetloom import (
     UsageError,
     api,
     schemas,
+    wait_until,
 )
 from pynetloom.pytest_plugin import LabFactory
 
@@ -30,6 +31,11 @@ from pynetloom.pytest_plugin import LabFactory
 @pytest.fixture(scope="module")
 def pair(module_lab: LabFactory) -> Lab:
     return module_lab(text=PAIR)
+
+
+def passes(lab: Lab) -> None:
+    """Waits until frames pass: the kernel opens interfaces some time after their link has come or was changed."""
+    wait_until(lambda: lab.ping_all(), "a way between all nodes", 120)
 
 
 def check(value: Any, kind: Any, place: str) -> None:
@@ -107,7 +113,8 @@ def test_programs_run_in_nodes(pair: Lab) -> None:
         node.run("false", check=True)
     with pytest.raises(TimedOut, match=r"not done after 0\.1 s"):
         node.run("sleep 1000", timeout=0.1)
-    assert node.run("pgrep -x sleep").returncode == 1
+    # It is killed with the one that ran it; the kernel ends it some time later.
+    wait_until(lambda: node.run("pgrep -x sleep").returncode == 1, "the end of the program", 60)
 
 
 def test_a_status_of_netlooms_own_is_an_exception(pair: Lab) -> None:
@@ -157,12 +164,13 @@ def test_links_are_impaired_and_cut(pair: Lab) -> None:
     link = pair.link("a-b")
     link.clear()
     link.impair(delay="30ms", sender="a")
+    passes(pair)
     answers = pair.ping("a", "b", count=2, interval=0.0, family=4)[0]
     assert answers.lost == 0 and all(time is not None and time >= 0.03 for time in answers.times)
     assert impairments(link) == {"a:eth0": {"delay": "30ms"}}
     link.clear()
     assert impairments(link) == {}
-    assert pair.ping_all()
+    passes(pair)
     link.down()
     cut = pair.ping_all(family=4, timeout=0.05)
     assert not cut and cut.failures == ["IPv4 a -> b", "IPv4 b -> a"]
@@ -172,8 +180,10 @@ def test_links_are_impaired_and_cut(pair: Lab) -> None:
 
 
 def test_logs_and_events(pair: Lab) -> None:
+    passes(pair)
     pair.node("a").run("curl -fsS http://b/", check=True)
-    assert any("GET / " in line["text"] for line in pair.logs("b"))
+    # The server has written it before it answered; the node's init still has to take it.
+    wait_until(lambda: any("GET / " in line["text"] for line in pair.logs("b")), "the line of the log", 60)
     events = pair.events()
     first = next(events)
     assert first["kind"] == "snapshot" and [node["name"] for node in first["nodes"]] == ["a", "b"]
@@ -186,6 +196,7 @@ def test_logs_and_events(pair: Lab) -> None:
 
 
 def test_a_capture_has_what_passes(pair: Lab, tmp_path: Path) -> None:
+    passes(pair)
     file = tmp_path / "all.pcapng"
     with pair.capture(file, filter="icmp") as capture:
         pair.ping("a", "b", count=3, interval=0.0, family=4)
@@ -241,7 +252,8 @@ def test_a_server_at_a_port(pair: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_live_traffic_is_measured(pair: Lab) -> None:
-    with pair.node("a").start("ping -4 -q -i 0.05 b"):
+    with pair.node("a").start("ping -4 -i 0.05 b") as ping:
+        ping.wait_for("bytes from", timeout=120)
         records = pair.measure("a", "b", "1s", "-4")
     ways = [one for one in records if one.get("from") == "a" and one.get("to") == "b"]
     assert ways, records

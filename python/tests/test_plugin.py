@@ -120,10 +120,14 @@ def test_two_workers_use_one_file(pytester: pytest.Pytester) -> None:
     run(pytester, "-n", "2").assert_outcomes(passed=2)
 
 
+# What the server has written before it answered, the node's init still has to take.
 FAILING = """
+    from pynetloom import wait_until
+
     def test_fails(lab):
         made = lab("pair.yaml")
         made.node("a").run("curl -fsS http://b/", check=True)
+        wait_until(lambda: any("GET / " in line["text"] for line in made.logs("b")), "the log", 60)
         made.node("a").start(["sh", "-c", "echo beside"]).wait_for("beside")
         assert False, "as it must"
 
