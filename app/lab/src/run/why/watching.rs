@@ -182,12 +182,13 @@ impl<'a> Watching<'a> {
             return Ok(outcome);
         }
         loop {
+            // Before the look: what comes while this thread has no processor came in time.
+            let now = Instant::now();
             let outcome = probe.outcome();
             self.look()?;
             if let Some(outcome) = outcome {
                 return Ok(outcome);
             }
-            let now = Instant::now();
             // An error about the probe is an answer; a datagram that arrived need not be answered.
             if now >= end || self.error.is_some() {
                 return Ok(Outcome::Silence);
