@@ -75,9 +75,10 @@ fn tshark_lists_and_captures() {
     let types = tshark(&machine, &["-L", "-i", "netloom:pair"]).finish();
     assert!(types.text().contains("EN10MB"), "{types}");
 
-    // Pings until tshark has what it wants.
-    let ping =
-        |machine: &Machine| Held::start(machine.exec("a", &["ping", "-4", "-i", "0.05", "b"]));
+    // Pings until tshark has what it wants; quietly, since nobody reads what it says.
+    let ping = |machine: &Machine| {
+        Held::start(machine.exec("a", &["ping", "-4", "-q", "-i", "0.05", "b"]))
+    };
     let fields = ["-T", "fields", "-e", "frame.interface_name", "-l"];
     let capture = |interface: &str, more: &[&str]| {
         // A filter before the interfaces is that of all.
@@ -108,7 +109,7 @@ fn all_links_are_one_file_with_their_names() {
     machine
         .up("name: line\nnodes: {a: {}, b: {forwarding: true}, c: {}}\nlinks: [[a, b], [b, c]]\n");
     machine.answers("a", "c");
-    let pinging = Held::start(machine.exec("a", &["ping", "-4", "-i", "0.05", "c"]));
+    let pinging = Held::start(machine.exec("a", &["ping", "-4", "-q", "-i", "0.05", "c"]));
     // Each link's frames come in blocks of a tenth of a second and more: those of 2.5 s are of both links.
     let words = [
         "-i",
@@ -188,9 +189,10 @@ fn a_capture_ends_with_its_reader_and_when_it_is_told() {
     let mut waiting = Held::start(extcap(&machine, &words));
     let caught = |pid: i32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status
-            .lines()
-            .any(|line| line.starts_with("SigBlk:") && !line.ends_with("0000000000000000"))
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        // While a thread is made all signals are blocked, and then none.
+        blocked.is_some_and(|mask| mask & (1 << 14) != 0 && mask & (1 << 10) == 0)
     };
     let pid = waiting.pid();
     wait_until("it takes signals", SOON, || caught(pid).then_some(()));
