@@ -137,7 +137,8 @@ impl<'a> Watching<'a> {
         for node in nodes {
             let object = format!("node {node:?}");
             let at = slot(facts.plan(), node)?;
-            let opened = facts.within(at, || open(pair, &object))?;
+            let wanted = interfaces(ways, Some(node.as_str()));
+            let opened = facts.within(at, || open(pair, &wanted, &object))?;
             let Some((watcher, links)) = opened else { continue };
             networks.push(Network { node: Some(node.clone()), watcher });
             indexes
@@ -147,7 +148,8 @@ impl<'a> Watching<'a> {
             own.insert(node.clone(), all.collect());
         }
         if let Some(core) = facts.core() {
-            let (watcher, links) = inside(&core, || open(pair, "core namespace"))?;
+            let wanted = interfaces(ways, None);
+            let (watcher, links) = inside(&core, || open(pair, &wanted, "core namespace"))?;
             networks.push(Network { node: None, watcher });
             indexes.extend(links.into_iter().map(|(name, index)| ((None, name), index)));
         }
@@ -294,10 +296,26 @@ fn in_poll(fd: std::os::fd::BorrowedFd<'_>, connects: bool) -> PollFd<'_> {
     PollFd::from_borrowed_fd(fd, flags)
 }
 
-/// A watcher in the calling thread's network, and the indexes of its interfaces by name.
-fn open(pair: [IpAddr; 2], object: &str) -> Result<(Watcher, Vec<(String, u32)>)> {
+/// The interfaces on both ways that are in the network of a node, or of the core.
+fn interfaces(ways: [&Walk; 2], node: Option<&str>) -> Vec<String> {
+    let places = ways.iter().flat_map(|way| &way.places);
+    places.filter(|place| place.node.as_deref() == node).map(|p| p.interface.clone()).collect()
+}
+
+/// A watcher in the calling thread's network, and the indexes of its interfaces by name. Those that are wanted carry frames
+/// from now on, or carry none, as their carrier says.
+fn open(
+    pair: [IpAddr; 2],
+    wanted: &[String],
+    object: &str,
+) -> Result<(Watcher, Vec<(String, u32)>)> {
     let watcher = Watcher::open(pair).map_err(Error::of(object, "watch"))?;
     let mut socket = Socket::open_to_ask().map_err(Error::of(object, "open a netlink socket"))?;
     let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
+    for link in links.iter().filter(|link| wanted.contains(&link.name)) {
+        // Otherwise a work queue heeds a change of the carrier later. Since Linux 6.8 an answer about one link comes after that
+        // (`linkwatch_sync_dev` in net/core/rtnetlink.c).
+        socket.link(link.index).map_err(Error::of(object, "read its interfaces"))?;
+    }
     Ok((watcher, links.into_iter().map(|link| (link.name, link.index)).collect()))
 }
