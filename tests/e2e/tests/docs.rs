@@ -10,6 +10,7 @@
 //! folder instead, as is one marked `python`.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use netloom_tests_e2e::{Machine, Run, machine, needs, root_only, workspace_root};
@@ -20,6 +21,15 @@ const ANYTHING: char = '…';
 
 /// Printed after each command, before its exit code.
 const MARK: &str = "@@ end of command, exit code ";
+
+/// Where documents serve. On the machine itself somebody else may have that port, so there is another one instead.
+const PORT: &str = "127.0.0.1:8474";
+
+/// The other one.
+fn own_port() -> &'static str {
+    static OWN: OnceLock<String> = OnceLock::new();
+    OWN.get_or_init(|| format!("127.0.0.1:{}", netloom_kit::free_port()))
+}
 
 /// A fenced block.
 struct Block {
@@ -315,6 +325,7 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
     let mut script = String::from("exec 2>&1\n");
     for command in commands {
         let text = command.text.replace("/run/netloom", &runtime.to_string_lossy());
+        let text = text.replace(PORT, own_port());
         script += &until_shown(command, &text);
         // The code of the last command stays what `$?` says.
         script += &format!("{text}\ncode=$?; printf '\\n{MARK}%s\\n' $code; (exit $code)\n");
@@ -332,6 +343,7 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
         .bound(Duration::from_secs(300))
         .finish();
     let printed = done.text().replace(&*runtime.to_string_lossy(), "/run/netloom");
+    let printed = printed.replace(own_port(), PORT);
     let pieces: Vec<&str> = printed.split(&format!("\n{MARK}")).collect();
     assert_eq!(pieces.len(), commands.len() + 1, "{place}: the shell ended early\n{done}");
     for (at, command) in commands.iter().enumerate() {

@@ -54,7 +54,20 @@ fn all_keys() {
     needs_cgroups!();
     needs!("libpcap");
     let machine = machine!();
-    machine.up_file(&workspace_root().join("examples/all-keys.yaml"));
+    let text = std::fs::read_to_string(workspace_root().join("examples/all-keys.yaml"));
+    let text = text.expect("the example");
+    // Its ports of the host may be somebody's here.
+    let [page, names, six] = [(); 3].map(|()| netloom_kit::free_port());
+    let own =
+        format!("ports: [{page}:8080, \"127.0.0.1:{names}:53/udp\", \"[::1]:{six}:8080/tcp\"]");
+    let with = text
+        .replace("ports: [18080:8080, \"127.0.0.1:18053:53/udp\", \"[::1]:18081:8080/tcp\"]", &own);
+    assert_ne!(text, with);
+    let folder = machine.scratch().path().join("examples");
+    std::fs::create_dir(&folder).expect("make a folder");
+    let file = folder.join("all-keys.yaml");
+    std::fs::write(&file, with).expect("write it");
+    machine.up_file(&file);
     // Some of its links lose packets, as it says: most of one request each come through.
     wait_until("most are answered", SOON, || {
         let asked = machine.netloom(["ping", "--all", "-4", "--json"]).finish();
