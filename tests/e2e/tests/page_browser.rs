@@ -56,11 +56,16 @@ fn fastest(machine: &Machine, from: &str, to: &str) -> f64 {
     times.split('/').next().and_then(|time| time.parse().ok()).expect("a time")
 }
 
+/// Waits until the first element that the selector means has this text: the page is drawn some time after an event.
+fn shows(browser: &Browser, selector: &str, text: &str) {
+    browser.until(&format!("document.querySelector('{selector}')?.innerText === '{text}'"));
+}
+
 /// Fills in the delay and applies it.
 fn set_delay(browser: &Browser, delay: &str) {
     browser.type_into("input[name=delay]", delay);
     let command = format!("netloom -l pair link set {LINK} --delay {delay}");
-    assert_eq!(browser.text("#equal-command"), command);
+    shows(browser, "#equal-command", &command);
     browser.click(".impair button[type=submit]");
 }
 
@@ -81,7 +86,7 @@ fn a_link_that_is_clicked_gets_50_ms_and_ping_shows_it() {
     assert_eq!(browser.text("h1"), "pair");
     assert!(fastest(&machine, "a", "b") < 50.0);
     browser.click(&format!("[data-link='{LINK}'] .line"));
-    assert_eq!(browser.text("aside h2"), LINK);
+    shows(&browser, "aside h2", LINK);
     set_delay(&browser, "50ms");
     browser.until(&format!(
         "document.querySelector(\"[data-link='{LINK}'] .pill\").textContent === '50ms'"
@@ -113,7 +118,7 @@ fn a_link_that_is_clicked_gets_50_ms_and_ping_shows_it() {
     for key in ["b", "\u{e007}"] {
         browser.press(key);
     }
-    assert_eq!(browser.text("aside h2"), "b");
+    shows(&browser, "aside h2", "b");
     browser.click("header h1");
     browser.press("l");
     browser.until("document.querySelectorAll('main table').length === 2");
@@ -153,7 +158,7 @@ fn a_page_that_stays_open_sees_its_lab_die_and_come_again() {
     let other = page.link.split('#').next().expect("an address").to_owned();
     browser.open(&format!("{other}#0123456789abcdef0123456789abcdef"));
     browser.until("document.body.dataset.hearing === 'refused'");
-    assert_eq!(browser.text("h1"), "This link does not open a lab");
+    shows(&browser, "h1", "This link does not open a lab");
     drop(browser);
     drop(page);
     machine.down();
