@@ -26,7 +26,7 @@ expect:
   - {no-route: {node: a, to: b}}
   - {output: {node: a, command: [sh, -c, \"echo seen; exit 2\"], contains: other}}
   - {loss: {from: a, to: b, above: 50%, lasting: 200ms}}
-  - {rate: {from: a, to: b, below: 1mbit, lasting: 200ms}}
+  - {rate: {from: a, to: b, below: 1mbit, lasting: 1s}}
   - do: {exec: {a: [\"false\"]}}
   - reaches: [b, a]
 ";
