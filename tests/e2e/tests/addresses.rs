@@ -66,6 +66,7 @@ fn status_and_ping_follow_the_kernels_addresses() {
                   ip -4 addr flush dev eth0 && ip addr add 192.0.2.79/24 dev br0";
     machine.exec("client", &["sh", "-c", bridge]).ok();
     assert_eq!(shown(&machine, "client"), (list(&["192.0.2.79/24"]), list(&[])));
+    machine.answers("server", "192.0.2.79");
     machine.netloom(["ping", "server", "client", "-4", "-c", "2", "-i", "10"]).ok();
     machine.netloom(["ping", "server", "nobody"]).finish().code(1).says("nobody");
     machine.netloom(["ping", "server"]).finish().code(2);

@@ -17,6 +17,7 @@ fn traffic_goes_on_without_the_lab_process_and_up_adopts() {
     let machine = machine!();
     machine.up(&pair("run: [[tail, -f, /dev/null]]"));
     let inits = machine.inits();
+    machine.answers("a", "b");
     let ping = ["ping", "-i", "0.2", "-c", "10", "b"];
     let mut running = machine.exec("a", &ping).spawn();
     let mut lines = BufReader::new(running.stdout.take().expect("stdout is piped")).lines();
@@ -144,6 +145,7 @@ fn the_spawner_may_die() {
     kill_and_wait(shown_as(&title));
     kill_and_wait(machine.init("a"));
     machine.up(&text);
+    machine.answers("a", "b");
     machine.netloom(["ping", "a", "b"]).finish().code(0);
     // Nodes of one spawner and of another are one lab: names are known in all of it.
     for node in ["a", "b", "c"] {

@@ -500,7 +500,7 @@ fn what_happens_is_told_to_whoever_monitors() {
         let others = show(&machine)["connections"].as_array().map_or(0, Vec::len);
         (others > 0).then_some(())
     });
-    let ping = Held::start(machine.exec("a", &["ping", "-4", "-i", "0.2", "b"]));
+    let ping = Held::start(machine.exec("a", &["ping", "-4", "-q", "-i", "0.2", "b"]));
     let line = monitor.line();
     assert!(
         line.starts_with("packet-in port 1, table 0, action, ") && line.contains("arp"),
@@ -547,6 +547,7 @@ nodes: {a: {}, b: {}}
 switches: {s: {kind: openflow}}
 links: [{ends: [a, s], delay: 10ms}, [b, s]]
 ");
+    machine.answers("a", "b");
     let ping = machine.exec("a", &["ping", "-4", "-c", "3", "-i", "0.2", "-W", "30", "b"]).ok();
     assert!(ping.contains("3 received") && !ping.contains("DUP"), "{ping}");
     let least = ping.rsplit_once("= ").and_then(|(_, times)| times.split('/').next());
@@ -554,6 +555,7 @@ links: [{ends: [a, s], delay: 10ms}, [b, s]]
     assert!(least >= 20.0, "{ping}");
     // It is changed as in any link that has one.
     machine.ok("link set a:eth0 --delay 30ms");
+    machine.answers("a", "b");
     let ping = machine.exec("a", &["ping", "-4", "-c", "1", "-W", "30", "b"]).ok();
     let least = ping.rsplit_once("= ").and_then(|(_, times)| times.split('/').next());
     let least: f64 = least.and_then(|time| time.parse().ok()).expect("the round trip");
@@ -570,7 +572,7 @@ fn frames_are_captured_at_its_ports() {
     let run = machine.netloom(words.iter().map(std::ffi::OsStr::new).chain([file.as_os_str()]));
     let mut capture = Held::start(run.bound(Duration::from_secs(300)));
     capture.error_line();
-    let ping = Held::start(machine.exec("a", &["ping", "-4", "-i", "0.2", "b"]));
+    let ping = Held::start(machine.exec("a", &["ping", "-4", "-q", "-i", "0.2", "b"]));
     capture.rest();
     drop(ping);
     assert!(std::fs::metadata(&file).expect("a capture").len() > 0);

@@ -9,6 +9,7 @@ fn a_download_crosses_two_routers() {
     let during = Snapshot::take(&machine.scratch().runtime_dir());
     let made = during.count("netns") - machine.before().count("netns");
     assert!(made >= 5, "the leftovers check sees {made} namespaces of a lab with 5 nodes");
+    machine.answers("h1", "web");
     assert_eq!(machine.exec("h1", &["curl", "-fsS", "http://web/"]).ok(), "hello\n");
     let ping = machine.exec("h1", &["ping", "-c", "1", "-W", "30", "web"]).ok();
     assert!(ping.contains("ttl=62"), "two routers take one each from 64: {ping}");

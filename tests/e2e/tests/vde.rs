@@ -76,6 +76,7 @@ fn slirpvde_answers_a_node() {
     machine.up(LAB);
     let _slirp = Peer::start("slirpvde", &["-s", text(&folder(&machine))]);
     wait_until("slirpvde on the switch", SOON, || sent(&machine, "slirpvde"));
+    machine.answers("a", "10.0.2.2");
     machine.exec("a", &["ping", "-4", "-c", "3", "-W", "30", "10.0.2.2"]).finish().code(0);
     machine.down();
 }
