@@ -19,7 +19,7 @@ from . import schemas as s
 from .capture import Capture
 from .client import Api, runtime_dir
 from .command import Netloom, Text, environment, failure
-from .errors import ApiError, Error, NotFound, ProgramFailed, TimedOut, Unreachable
+from .errors import ApiError, CommandError, Error, NotFound, ProgramFailed, TimedOut, Unreachable
 from .process import Process
 
 Found = TypeVar("Found")
@@ -79,7 +79,12 @@ class Lab:
         """Takes the lab down. A Ctrl-C meanwhile is raised when nothing is left of it."""
         self._end_of_work()
         if os.path.isdir(self.folder):
-            self.netloom.run(["down", self.name], uninterrupted=True)
+            try:
+                self.netloom.run(["down", self.name], uninterrupted=True)
+            except CommandError:
+                # Of two that take it down at a time one finds it gone.
+                if os.path.isdir(self.folder):
+                    raise
 
     def _end_of_work(self) -> None:
         captures, self._captures = self._captures, []
