@@ -185,13 +185,15 @@ fn prometheus_reads_a_lab_on_a_port() {
     });
     drop(pinging);
     // All that the dashboard asks for can be asked, and its map has the link with its ends.
-    let asked: Vec<String> = expressions().iter().map(|expression| ask(expression)).collect();
     let edge = |told: &&String| {
         ["id=\"a:eth0--b:eth0\"", "source=\"a\"", "target=\"b\""]
             .iter()
             .all(|part| told.contains(part))
     };
-    assert!(asked.iter().any(|told| edge(&told)), "{asked:#?}");
+    wait_until("the map has the link", SOON, || {
+        let asked: Vec<String> = expressions().iter().map(|expression| ask(expression)).collect();
+        asked.iter().any(|told| edge(&told)).then_some(())
+    });
     drop(prometheus);
     rest.join().expect("its log ends");
     drop(serving);
