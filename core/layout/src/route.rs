@@ -12,6 +12,9 @@ const CELL: f64 = 120.0;
 /// Between links that are side by side, in their middles.
 const LANE: f64 = 20.0;
 
+/// Most lanes to one side of two boxes: more links stand closer, so that a picture does not grow with their number.
+const LANES: f64 = 24.0;
+
 /// How far around a box a link may bend, in the middle.
 const BENDS: [f64; 6] = [24.0, 40.0, 60.0, 90.0, 130.0, 180.0];
 
@@ -55,10 +58,12 @@ pub(crate) fn courses(
     }
     let course = |&[a, b]: &[usize; 2]| {
         let lane = lanes.entry(sorted([a, b])).or_default();
-        let aside = to_f64(lane.0) - to_f64(lane.1.saturating_sub(1)) / 2.0;
+        let outermost = to_f64(lane.1.saturating_sub(1)) / 2.0;
+        let closer = LANES / outermost.max(LANES);
+        let aside = (to_f64(lane.0) - outermost) * closer;
         lane.0 += 1;
         if a == b {
-            return around_itself(centres[a], graph.vertices[a].size, to_f64(lane.0));
+            return around_itself(centres[a], graph.vertices[a].size, to_f64(lane.0) * closer);
         }
         let forth = corners.get(&[a, b]).map(|via| via.to_vec());
         let back = || corners.get(&[b, a]).map(|via| via.iter().rev().copied().collect());

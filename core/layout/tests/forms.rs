@@ -1,6 +1,6 @@
 //! Networks of known forms look as a person would draw them.
 
-use netloom_layout::{Graph, Layout, Role, Shape, lay_out};
+use netloom_layout::{Course, Graph, Layout, Role, Shape, lay_out};
 
 use super::support::*;
 
@@ -38,6 +38,23 @@ fn a_chain_is_a_line() {
         layout.centres.iter().all(|at| (at[1] - layout.centres[0][1]).abs() < 1e-6),
         "{layout:?}"
     );
+}
+
+#[test]
+fn links_of_two_boxes_fit_a_page() {
+    let many = |count: usize| {
+        let mut net = Network::new();
+        let [a, b] = [net.router(), net.router()];
+        (0..count).for_each(|_| net.link(a, b));
+        net.0
+    };
+    let layout = drawn("some links", &many(9));
+    let middle = |course: &Course| course.via.first().map_or(layout.centres[0][1], |via| via[1]);
+    let middles: Vec<f64> = layout.courses.iter().map(middle).collect();
+    // A curve goes half as far aside as its control point.
+    assert!(middles.windows(2).all(|pair| (pair[1] - pair[0]).abs() > 39.0), "{middles:?}");
+    let layout = drawn("many links", &many(5000));
+    assert!(layout.size[1] < 2500.0, "{:?}", layout.size);
 }
 
 #[test]
