@@ -224,18 +224,20 @@ fn a_later_process_goes_on_where_the_earlier_one_was() {
     };
     let received = |series: &Series| value(series, "netloom_interface_receive_bytes_total", &[]);
     let mut metrics = Metrics::default();
-    let first = metrics.exposition(&one(100)).1.expect("CPU time was told");
+    let first = metrics.exposition(&one(100)).1.expect("counters were told");
     assert_eq!(metrics.exposition(&one(100)).1, None, "it is the same");
     let (text, earlier) = metrics.exposition(&one(30));
     assert_eq!(received(&read(&text)), Some(130.0));
     let earlier = earlier.expect("it began again");
     assert_ne!(earlier, first);
-    assert_eq!(metrics.exposition(&one(40)).1, None, "it goes on");
+    assert_eq!(metrics.exposition(&one(30)).1, None, "it is the same again");
     metrics.not_kept();
-    assert_eq!(metrics.exposition(&one(40)).1, Some(earlier.clone()), "it is tried again");
+    assert_eq!(metrics.exposition(&one(30)).1, Some(earlier.clone()), "it is tried again");
     let mut later = Metrics::after(earlier.clone());
-    let (text, same) = later.exposition(&one(50));
-    assert_eq!((received(&read(&text)), same), (Some(150.0), None));
+    let (text, same) = later.exposition(&one(30));
+    assert_eq!((received(&read(&text)), same), (Some(130.0), None));
+    let (text, new) = later.exposition(&one(50));
+    assert_eq!((received(&read(&text)), new.is_some()), (Some(150.0), true));
     // What another lab of this folder left is of nothing here.
     let nothing = Some(Earlier::default());
     assert_eq!(Metrics::after(earlier).exposition(&picture(vec![], vec![])).1, nothing);
@@ -268,6 +270,40 @@ fn a_later_process_tells_what_the_earlier_one_did_not_read_any_more() {
     let (text, _) = later.exposition(&one(drops(1), lost(2)));
     assert_eq!(both(&text)[1], Some(9.0));
     assert!(both(&text)[0] >= Some(5.0));
+}
+
+#[test]
+fn what_began_again_while_no_process_lived_counts_on() {
+    let one = |cpu: u64, traffic: Value, lost: u64| {
+        let node = node("a", |node| {
+            (node["cpu_ns"], node["cpu_user_ns"]) = (json!(cpu), json!(cpu));
+            (node["cpu_system_ns"], node["cpu_receive_ns"]) = (json!(0), json!(null));
+            node["interfaces"][0]["traffic"] = traffic;
+            node["drops"][0]["packets"] = json!(lost);
+        });
+        picture(vec![node], vec![])
+    };
+    let traffic = |bytes: u64| json!({"rx_bytes": bytes, "rx_packets": 1, "rx_lost": 0, "tx_bytes": 1, "tx_packets": 1, "tx_lost": 0});
+    let told = |metrics: &mut Metrics, picture: &Picture| {
+        let series = tell(metrics, picture);
+        [
+            value(&series, "netloom_node_cpu_seconds_total", &[("mode", "user")]),
+            value(&series, "netloom_interface_receive_bytes_total", &[]),
+            value(&series, "netloom_node_dropped_packets_total", &[]),
+        ]
+        .map(Option::unwrap)
+    };
+    let second = 1_000_000_000;
+    let before = one(10 * second, traffic(100), 7);
+    let handed = Metrics::default().exposition(&before).1.expect("counters");
+    // As a later process reads what an earlier one wrote.
+    let text = serde_json::to_string(&handed).unwrap();
+    let mut later = Metrics::after(serde_json::from_str(&text).unwrap());
+    // The node has ended, and then there is another one.
+    assert_eq!(told(&mut later, &one(10 * second, json!(null), 7)), [10.0, 100.0, 7.0]);
+    assert_eq!(told(&mut later, &one(second, traffic(30), 2)), [11.0, 130.0, 7.0]);
+    let mut other = Metrics::after(handed);
+    assert_eq!(told(&mut other, &one(second, traffic(30), 9)), [11.0, 130.0, 9.0]);
 }
 
 #[test]

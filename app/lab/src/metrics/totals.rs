@@ -1,9 +1,9 @@
 //! Counters that never fall, made of counters that begin again where what counts is recreated.
 //!
 //! Prometheus takes a counter that falls for one that began again at zero. That is wrong for a sum of which one part began
-//! again, and for figures that are shares or differences of others: so neither is told as it was read. What a counter has
-//! beyond its reading is handed over to the next lab process ([`Earlier`]), and so is how CPU time was divided. What was counted
-//! between the last reading and a new beginning is lost.
+//! again, and for figures that are shares or differences of others: so neither is told as it was read. What was told of a
+//! counter is handed over to the next lab process ([`Earlier`]), and so is how CPU time was divided: what counts may begin again
+//! before that process reads it for the first time. What was counted between the last reading and a new beginning is lost.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use crate::view::NodeStatus;
 /// What a later process of the lab has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    /// Counters that a reading alone does not tell, by the labels of their object.
+    /// Counters that were not zero, by the labels of their object.
     counters: BTreeMap<String, Vec<Kept>>,
     /// The CPU time that was told, by the labels of nodes.
     cpu: BTreeMap<String, Cpu>,
@@ -31,8 +31,8 @@ struct Kept {
     labels: Labels,
     /// What it has beyond what is read of it.
     beyond: u64,
-    /// What was read last, if it is not read any more, such as a cause of loss that a recreated node does not have yet; else 0.
-    unread: u64,
+    /// What was read last. A lower reading tells that it began again, and that it is not read at all, that its node has ended.
+    last: u64,
 }
 
 /// What it means that a counter is lower than before.
@@ -75,8 +75,6 @@ struct Counter {
     more: u64,
     /// It is known to have begun again.
     began_again: bool,
-    /// It was not read for the last exposition.
-    unread: bool,
 }
 
 /// A node's CPU time as it was told last, in nanoseconds.
@@ -156,8 +154,8 @@ impl Earlier {
         // A later version may not tell some.
         let counter = |kept: Kept| {
             let metric = Metric::ALL.iter().find(|m| m.family().name == kept.family)?;
-            let (more, last) = (kept.beyond, kept.unread);
-            Some(Counter { more, last, unread: true, ..Counter::new(*metric, kept.labels) })
+            let (more, last) = (kept.beyond, kept.last);
+            Some(Counter { more, last, ..Counter::new(*metric, kept.labels) })
         };
         kept.into_iter().filter_map(counter).collect()
     }
@@ -166,32 +164,21 @@ impl Earlier {
 impl Counter {
     fn new(metric: Metric, labels: Labels) -> Counter {
         let rule = Rule::Whole;
-        Counter {
-            metric,
-            labels,
-            rule,
-            now: None,
-            last: 0,
-            more: 0,
-            began_again: false,
-            unread: false,
-        }
+        Counter { metric, labels, rule, now: None, last: 0, more: 0, began_again: false }
     }
 
-    /// What a later process cannot read of it.
+    /// What a later process has to know of it.
     fn kept(&self) -> Option<Kept> {
-        let unread = if self.unread { self.last } else { 0 };
-        (self.more > 0 || unread > 0).then(|| Kept {
+        (self.more > 0 || self.last > 0).then(|| Kept {
             family: self.metric.family().name.to_owned(),
             labels: self.labels.clone(),
             beyond: self.more,
-            unread,
+            last: self.last,
         })
     }
 
     /// Takes over what was read.
     fn settle(&mut self) {
-        self.unread = self.now.is_none();
         let Some(now) = self.now.take() else { return };
         let kept = match self.rule {
             _ if std::mem::take(&mut self.began_again) => self.last,

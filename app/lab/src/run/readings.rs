@@ -20,7 +20,11 @@ use crate::{Error, Result, view};
 
 /// The stream, once somebody has listened.
 #[derive(Default)]
-pub(crate) struct Streaming(pub(super) Mutex<Option<Stream>>);
+pub(crate) struct Streaming {
+    pub(super) stream: Mutex<Option<Stream>>,
+    /// Held from an exposition until what it hands over is written: a later one must not be replaced by it.
+    pub(super) handing_over: Mutex<()>,
+}
 
 /// What is known of a lab while it is listened to.
 pub(super) struct Stream {

@@ -40,20 +40,23 @@ impl Running {
 
     /// The lab as Prometheus reads it.
     pub(crate) fn exposition(&self) -> Result<String> {
-        self.with_reading(|stream| {
-            let (text, earlier) = stream.metrics.exposition(stream.recorder.picture());
-            if let Some(earlier) = earlier {
-                let kept = self.folder.write_totals(&earlier);
-                kept.inspect_err(|_| stream.metrics.not_kept())?;
-            }
-            Ok(text)
-        })?
+        let _turn = self.streaming.handing_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let (text, earlier) =
+            self.with_reading(|stream| stream.metrics.exposition(stream.recorder.picture()))?;
+        // Listeners to events do not wait for the file: that of a large lab is large, and differs with each reading.
+        if let Some(earlier) = earlier
+            && let Err(error) = self.folder.write_totals(&earlier)
+        {
+            self.with_reading(|stream| stream.metrics.not_kept())?;
+            return Err(error);
+        }
+        Ok(text)
     }
 
     /// Does something with a reading that is at most as old as the time between two.
     fn with_reading<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Result<T> {
         // Held while it reads: another listener would read the same again.
-        let mut stream = self.streaming.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.streaming.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = match &mut *stream {
             Some(stream) => stream,
             none => none.insert(Stream::new(self.folder.read_totals())?),

@@ -347,7 +347,7 @@ impl Folder {
         self.write_json(COMMANDS, of)
     }
 
-    /// What metrics count beyond what is read; nothing where that cannot be read.
+    /// The counters of metrics as they were told last; nothing where that cannot be read.
     pub(crate) fn read_totals<T: for<'a> Deserialize<'a> + Default>(&self) -> T {
         self.read_json(TOTALS).ok().flatten().unwrap_or_default()
     }
