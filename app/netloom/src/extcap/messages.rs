@@ -8,6 +8,12 @@ use std::io::{self, Read, Write};
 /// The longest payload that is read: values are short.
 const LONGEST: usize = 4096;
 
+/// The bytes before a payload.
+const HEAD: usize = 6;
+
+/// The longest message that is written: a pipe takes it whole or not at all (`PIPE_BUF`, pipe(7)).
+const WHOLE: usize = 4096;
+
 /// A message's command. Others mean nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -36,7 +42,10 @@ pub(super) struct Message {
 }
 
 impl Message {
+    /// A message with a text, or as much of it as a message has room for.
     pub(super) fn of(control: u8, command: Command, text: &str) -> Message {
+        let room = (0..=WHOLE - HEAD).rev().find(|end| text.is_char_boundary(*end));
+        let text = if text.len() > WHOLE - HEAD { &text[..room.unwrap_or(0)] } else { text };
         Message { control, command: command as u8, payload: text.as_bytes().into() }
     }
 
@@ -45,7 +54,7 @@ impl Message {
     /// # Errors
     /// What comes is not a message.
     pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Message>> {
-        let mut head = [0; 6];
+        let mut head = [0; HEAD];
         match from.read_exact(&mut head) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
@@ -66,7 +75,7 @@ impl Message {
     /// # Errors
     /// Nobody reads, or not fast enough.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
-        let payload = &self.payload[..self.payload.len().min(LONGEST)];
+        let payload = &self.payload[..self.payload.len().min(WHOLE - HEAD)];
         let [_, high, middle, low] = u32::try_from(payload.len() + 2).unwrap_or(2).to_be_bytes();
         let mut bytes = vec![b'T', high, middle, low, self.control, self.command];
         bytes.extend(payload);
@@ -87,6 +96,19 @@ mod tests {
         let mut rest = bytes.as_slice();
         assert_eq!(Message::read(&mut rest).unwrap(), Some(message));
         assert_eq!(Message::read(&mut rest).unwrap(), None);
+    }
+
+    #[test]
+    fn a_long_text_is_a_message_that_a_pipe_takes_whole() {
+        for (text, kept) in
+            [("x".repeat(5000), 4090), ("ü€".repeat(1000), 4090), ("€".repeat(2000), 4089)]
+        {
+            let mut bytes = vec![];
+            Message::of(255, Command::Warning, &text).write(&mut bytes).unwrap();
+            assert_eq!(bytes.len(), HEAD + kept);
+            let read = Message::read(&mut bytes.as_slice()).unwrap().unwrap();
+            assert_eq!(std::str::from_utf8(&read.payload).unwrap(), &text[..kept]);
+        }
     }
 
     #[test]
