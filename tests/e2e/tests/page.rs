@@ -68,7 +68,7 @@ fn a_browser_is_opened_without_telling_others_the_token() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
     let serve = |args: &[&str]| -> Run {
         let args = [&["-l", "pair", "serve", "--listen", "127.0.0.1:0"], args].concat();
-        machine.netloom(args).env("PATH", &path).env("NOTES", &scratch).env("TMPDIR", &scratch)
+        machine.netloom(args).env("PATH", &path).env("NOTES", &scratch)
     };
     let mut held = Held::start(serve(&["--open"]));
     let (_serving, _how, page) = (held.line(), held.line(), held.line());
@@ -84,6 +84,13 @@ fn a_browser_is_opened_without_telling_others_the_token() {
     netloom_tests_e2e::signal(held.pid(), rustix::process::Signal::INT);
     held.rest();
     wait_until("its file goes", SOON, || (!fs::exists(&file).expect("look")).then_some(()));
+    // One that is killed leaves its file to the lab.
+    fs::remove_file(scratch.join("args")).expect("remove");
+    let mut held = Held::start(serve(&["--open"]));
+    let args = held.until("xdg-open is started", || fs::read_to_string(scratch.join("args")).ok());
+    let left = args.trim().strip_prefix("1 ").expect("one argument").to_owned();
+    drop(held);
+    assert!(fs::exists(&left).expect("look"), "{left}");
     // Without xdg-open the page is served all the same.
     fs::remove_file(bin.join("xdg-open")).expect("remove");
     let mut held = Held::start(serve(&["--open"]).env("PATH", &bin));
@@ -97,4 +104,5 @@ fn a_browser_is_opened_without_telling_others_the_token() {
     assert_eq!(ask(address.expect("an address"), "/", "").0, 200);
     drop(held);
     machine.down();
+    assert!(!fs::exists(&left).expect("look"), "{left}");
 }

@@ -1,7 +1,8 @@
 //! Opens a link in the user's browser, without a shell and without telling other users.
 //!
 //! The arguments of a program are everybody's to read in /proc, and the link has a token in it. So xdg-open is given a file of
-//! mode 0600 that leads the browser on, and the file goes with the [`Opened`].
+//! mode 0600 that leads the browser on. It stands in the lab's folder: it goes with the [`Opened`], and where this process is
+//! killed, with the lab.
 
 use std::fs::File;
 use std::io::Write;
@@ -27,9 +28,9 @@ impl Drop for Opened {
     }
 }
 
-/// Opens a link by xdg-open; where that fails, says why, since the link is also printed.
-pub(super) fn open(link: &str) -> Opened {
-    let file = leading(link).map_err(|e| labs::tell(&format!("--open: {e:#}")));
+/// Opens a link by xdg-open, by a file in this folder; where that fails, says why, since the link is also printed.
+pub(super) fn open(link: &str, folder: &Path) -> Opened {
+    let file = leading(link, folder).map_err(|e| labs::tell(&format!("--open: {e:#}")));
     let opened = Opened(file.ok());
     if let Some(path) = opened.0.clone() {
         // It may take as long as the browser runs.
@@ -42,11 +43,11 @@ pub(super) fn open(link: &str) -> Opened {
     opened
 }
 
-/// Makes a file that leads to a link, in the folder for temporary files.
-fn leading(link: &str) -> Result<PathBuf> {
+/// Makes a file that leads to a link.
+fn leading(link: &str, folder: &Path) -> Result<PathBuf> {
     let bytes = random::array::<16>().context("name of a file: draw at random")?;
     let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = std::env::temp_dir().join(format!("netloom-page-{name}.html"));
+    let path = folder.join(format!("page-{name}.html"));
     let mut options = File::options();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);
     let mut file = file.with_context(|| format!("{path:?}: make"))?;

@@ -65,7 +65,10 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     if args.has_page() {
         print(&page_words(address, &token, args.token_file.as_deref()))?;
     }
-    let opened = args.open.then(|| opening::open(&link(address, token.text())));
+    // What has a page has a lab.
+    let opened = folder
+        .filter(|_| args.open)
+        .map(|folder| opening::open(&link(address, token.text()), &folder.path()));
     wait(&stop)?;
     drop(opened);
     server.stop();
