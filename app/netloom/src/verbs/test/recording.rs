@@ -5,7 +5,8 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,6 +21,8 @@ const RING: &str = "1MiB";
 /// The capture of one step.
 pub(super) struct Recording {
     child: Option<Child>,
+    /// Reads what it says after its first line: a full pipe would hold it up, and cost frames.
+    rest: Option<JoinHandle<String>>,
     file: PathBuf,
     /// Why there is none.
     lacks: Option<String>,
@@ -30,7 +33,7 @@ impl Recording {
     pub(super) fn begin(lab: &str, prefix: &Path, step: usize) -> Recording {
         let mut name = prefix.as_os_str().to_owned();
         name.push(format!("-{step}.pcapng"));
-        let mut recording = Recording { child: None, file: name.into(), lacks: None };
+        let mut recording = Recording { child: None, rest: None, file: name.into(), lacks: None };
         let mut command = Command::new("/proc/self/exe");
         command.args(["-l", lab, "capture", "--all", "--ring", RING, "--write"]);
         command.arg(&recording.file);
@@ -45,6 +48,8 @@ impl Recording {
             Some(line) => recording.lack(line.trim_end().to_owned()),
             None => recording.lack("netloom capture did not open the lab's links".to_owned()),
         }
+        let errors = recording.child.as_mut().and_then(|child| child.stderr.take());
+        recording.rest = errors.map(|errors| std::thread::spawn(move || all_of(errors)));
         recording
     }
 
@@ -95,20 +100,23 @@ impl Recording {
             // One that has ended needs no signal; it is waited for below, so that its number is still its own.
             let _ = kill_process(pid, Signal::TERM);
         }
-        let said = child.stderr.take().map(|mut errors| {
-            let mut text = String::new();
-            let _ = errors.read_to_string(&mut text);
-            text
-        });
+        // It ends with the output that it reads.
+        let said = self.rest.take().and_then(|rest| rest.join().ok()).unwrap_or_default();
         match child.wait() {
             Ok(status) if status.success() => {}
             Ok(status) => {
-                let said = said.unwrap_or_default();
                 self.lack(said.lines().last().map_or_else(|| status.to_string(), str::to_owned));
             }
             Err(error) => self.lack(format!("wait for netloom capture: {error}")),
         }
     }
+}
+
+fn all_of(mut errors: ChildStderr) -> String {
+    let mut text = Vec::new();
+    // What was read before an error is what there is.
+    let _ = errors.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 impl Drop for Recording {
