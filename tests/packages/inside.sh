@@ -277,6 +277,7 @@ rpms() {
     mount -t overlay -o lowerdir=/,upperdir=/mnt/layer/up,workdir=/mnt/layer/work overlay /mnt/layer/root
     mount -t proc proc /mnt/layer/root/proc
     local files=("$now"/*.rpm) root=/mnt/layer/root missing there
+    local shipped=$root/usr/share/netloom/apparmor/netloom profile=$root/etc/apparmor.d/netloom
     there=$(ldconfig -p)
     check 'rpm: sums and form' rpm -K --nosignature "${files[@]}"
     # Libraries that it names must be those that it needs; this root has no packages of rpm to give them.
@@ -288,8 +289,19 @@ rpms() {
     check 'rpm: all files are as packed' rpm --root "$root" -V --nodeps netloom netloom-bench
     check_says 'rpm: the program runs' 'netloom ' chroot "$root" netloom --version
     check 'rpm: the older version is refused' refused rpm --root "$root" -U --nodeps "$before"/netloom-[0-9]*.rpm
+    # As where AppArmor is.
+    mkdir -p "$root/etc/apparmor.d/abi"
+    : >"$root/etc/apparmor.d/abi/4.0"
     check 'rpm: downgraded on demand' rpm --root "$root" -U --nodeps --oldpackage "$before"/*.rpm
+    check 'rpm: the profile is there' cmp "$shipped" "$profile"
+    echo '# that of another version' >>"$shipped"
+    cp "$shipped" "$profile"
     check 'rpm: upgraded' rpm --root "$root" -U --nodeps "${files[@]}"
+    check 'rpm: a profile that nobody changed follows' cmp "$shipped" "$profile"
+    echo '# changed' >>"$profile"
+    check 'rpm: downgraded with a changed profile' rpm --root "$root" -U --nodeps --oldpackage "$before"/*.rpm
+    check 'rpm: it stays' grep -q '# changed' "$profile"
+    cp "$shipped" "$profile"
     check 'rpm: erased' rpm --root "$root" -e netloom netloom-bench
     nothing() { ! find /mnt/layer/up -not -type c -path '*netloom*' -not -type d | grep .; }
     check 'rpm: nothing is left' nothing
