@@ -1,6 +1,7 @@
 """Labs, nodes and links with the real program, and its answers beside their types."""
 
 import json
+import os
 import subprocess
 import sys
 import typing
@@ -16,7 +17,9 @@ from pynetloom import (
     Error,
     Lab,
     Link,
+    Netloom,
     NotFound,
+    Process,
     ProgramFailed,
     TimedOut,
     Unauthorized,
@@ -144,9 +147,23 @@ def test_files_of_nodes(pair: Lab) -> None:
     node.write_file("/etc/note", "text\n")
     assert node.read_file("/etc/note") == "text\n"
     assert node.run("cat /etc/note").stdout == "text\n"
+    assert node.run("stat -c %a /etc/note").stdout == "644\n"
     assert pair.node("b").run("cat /etc/note").returncode == 1
     with pytest.raises(CommandError, match="/no/such"):
         node.read_file("/no/such")
+
+
+def test_a_file_for_a_node_is_shown_to_nobody_else(pair: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[int] = []
+    run = Netloom.run
+
+    def looking(self: Netloom, args: Any, **how: Any) -> str:
+        ways.append(os.stat(os.path.dirname(args[1])).st_mode & 0o077)
+        return run(self, args, **how)
+
+    monkeypatch.setattr(Netloom, "run", looking)
+    pair.node("a").write_file("/etc/secret", b"of the node alone")
+    assert ways == [0]
 
 
 def impairments(link: Link) -> dict[str, dict[str, str]]:
@@ -231,6 +248,34 @@ def test_a_lab_without_pytest(tmp_path: Path) -> None:
         assert next(events)["kind"] == "snapshot"
     # It ends with the lab, of whose end it may tell.
     assert all(event["kind"] == "change" for event in events)
+    with pytest.raises(Error, match="does the lab run"):
+        Lab.running(name)
+
+
+def test_a_capture_that_failed_says_so_again_and_keeps_no_lab(tmp_path: Path) -> None:
+    name = f"cut-{tmp_path.name}-{sys.version_info[1]}"
+    with Lab.up(text=PAIR, name=name) as made:
+        capture = made.capture(tmp_path / "x.pcapng")
+        capture.kill()
+        for _ in range(2):
+            with pytest.raises(CommandError, match="ended with -9"):
+                capture.stop()
+    with pytest.raises(Error, match="does the lab run"):
+        Lab.running(name)
+
+
+def test_a_ctrl_c_while_programs_end_keeps_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"cut-{tmp_path.name}-{sys.version_info[1]}"
+
+    def interrupted(self: Process) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        with Lab.up(text=PAIR, name=name) as made:
+            process = made.node("a").start("sleep 1000")
+            monkeypatch.setattr(Process, "stop", interrupted)
+    monkeypatch.undo()
+    process.stop()
     with pytest.raises(Error, match="does the lab run"):
         Lab.running(name)
 

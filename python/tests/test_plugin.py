@@ -175,6 +175,33 @@ def test_a_module_goes_on_behind_a_failed_test(pytester: pytest.Pytester) -> Non
     assert [[f"?{x} ".encode() in text for x in (1, 2)] for text in kept] == [[True, False], [False, True]]
 
 
+def test_a_test_that_fails_twice_keeps_its_capture(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def late():
+            yield
+            raise ValueError("late")
+
+        def test_it(module_lab, late):
+            module_lab("pair.yaml").node("a").run("curl -fsS http://b/", check=True)
+            assert False
+
+        def test_other(module_lab):
+            module_lab("pair.yaml")
+        """
+    )
+    for _ in range(2):
+        run(pytester).assert_outcomes(passed=1, failed=1, errors=1)
+        folder = pytester.path / "netloom-artifacts" / "test_it.py" / "test_it"
+        assert {path.name for path in folder.iterdir()} == {"pair.pcapng", "pair.status.json", "pair.b.log"}
+        assert b"GET / HTTP/1.1" in (folder / "pair.pcapng").read_bytes()
+        # What an earlier run left goes with the next one.
+        (folder / "pair.status.json").rename(folder / "other")
+
+
 def test_a_lab_that_does_not_come_up_says_why(pytester: pytest.Pytester) -> None:
     pytester.path.joinpath("wrong.yaml").write_text("nodes:\n  a: {forwading: true}\n")
     pytester.path.joinpath("late.yaml").write_text(

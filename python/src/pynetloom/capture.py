@@ -49,6 +49,7 @@ class Capture:
         self._reader = threading.Thread(target=self._read, name="capture", daemon=True)
         self._reader.start()
         self._account: Optional[dict[str, Any]] = None
+        self._failure: Optional[Error] = None
         try:
             self._open.wait()
         except BaseException:
@@ -73,8 +74,10 @@ class Capture:
     def stop(self) -> dict[str, Any]:
         """Ends it and gives its account: what was offered, filtered, written and lost.
 
-        A frame that no place accounts for is an error.
+        A frame that no place accounts for is an error. Asked again, it says the same again.
         """
+        if self._failure is not None:
+            raise self._failure
         if self._account is not None:
             return self._account
         if self._popen.poll() is None:
@@ -86,11 +89,13 @@ class Capture:
         self._popen.stdout.close()
         self._popen.stderr.close()
         if code != 0:
-            raise failure(self._command, code, "".join(self._said))
+            self._failure = failure(self._command, code, "".join(self._said))
+            raise self._failure
         try:
             account: dict[str, Any] = json.loads(text)
         except ValueError:
-            raise Error(f"{self.path}: the capture ended without an account: {text!r}") from None
+            self._failure = Error(f"{self.path}: the capture ended without an account: {text!r}")
+            raise self._failure from None
         self._account = account
         return account
 

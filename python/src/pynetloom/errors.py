@@ -25,6 +25,9 @@ class CommandError(Error):
         text = stderr.strip()
         if text.startswith("netloom: "):
             text = text[len("netloom: ") :]
+        if returncode < 0:
+            # It was killed, which nothing that it said before tells.
+            text = f"{shlex.join(command)}: ended with {returncode}\n{text}".rstrip()
         super().__init__(text or f"{shlex.join(command)}: ended with {returncode}")
 
 

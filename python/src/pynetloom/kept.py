@@ -103,15 +103,19 @@ class Recorder:
         lines.append(path)
 
 
-def folder_of(artifacts: str, test: str) -> str:
-    """The folder of a test, such as `test_it.py/test_name`; what an earlier run of the test has left there goes."""
+def folder_of(artifacts: str, test: str, first: bool) -> str:
+    """The folder of a test, such as `test_it.py/test_name`.
+
+    `first`: nothing of this run is in it, and what an earlier run of the test has left there goes.
+    """
     file, _, rest = test.partition("::")
     # Values of parameters stand in brackets, and may be addresses of IPv6.
     head, bracket, values = rest.partition("[")
     names = head.split("::")
     names[-1] += bracket + values
     path = os.path.join(artifacts, *(_distinct(name) for name in [*file.split("/"), *names] if name))
-    shutil.rmtree(path, ignore_errors=True)
+    if first:
+        shutil.rmtree(path, ignore_errors=True)
     return path
 
 

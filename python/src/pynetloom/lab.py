@@ -77,14 +77,20 @@ class Lab:
 
     def down(self) -> None:
         """Takes the lab down. A Ctrl-C meanwhile is raised when nothing is left of it."""
-        self._end_of_work()
-        if os.path.isdir(self.folder):
-            try:
-                self.netloom.run(["down", self.name], uninterrupted=True)
-            except CommandError:
-                # Of two that take it down at a time one finds it gone.
-                if os.path.isdir(self.folder):
-                    raise
+        try:
+            self._end_of_work()
+        finally:
+            self._take_down()
+
+    def _take_down(self) -> None:
+        if not os.path.isdir(self.folder):
+            return
+        try:
+            self.netloom.run(["down", self.name], uninterrupted=True)
+        except CommandError:
+            # Of two that take it down at a time one finds it gone.
+            if os.path.isdir(self.folder):
+                raise
 
     def _end_of_work(self) -> None:
         captures, self._captures = self._captures, []
@@ -291,11 +297,13 @@ class Node:
     def write_file(self, path: str, content: Union[str, bytes]) -> None:
         """Writes a file of the node's own; the host never sees it."""
         data = content.encode() if isinstance(content, str) else content
-        with tempfile.NamedTemporaryFile(prefix="pynetloom-") as file:
-            file.write(data)
-            file.flush()
-            os.chmod(file.name, 0o644)
-            self.lab.netloom.run(["cp", file.name, f"{self.name}:{path}"], lab=self.lab.name)
+        # The mode is the one that the node's file gets; the folder is nobody else's.
+        with tempfile.TemporaryDirectory(prefix="pynetloom-") as folder:
+            source = os.path.join(folder, "file")
+            with open(source, "wb") as file:
+                file.write(data)
+            os.chmod(source, 0o644)
+            self.lab.netloom.run(["cp", source, f"{self.name}:{path}"], lab=self.lab.name)
 
     def read_file(self, path: str) -> str:
         """Reads a file of the node."""

@@ -78,6 +78,7 @@ class Labs:
         self.is_worker = bool(given)
         self.session = str(given.get("netloom_session") or uuid.uuid4().hex)
         self.live: list[Running] = []
+        self._kept: Optional[str] = None
         self._count = 0
         self._cannot: Optional[str] = None
         self._netloom: Optional[Netloom] = None
@@ -101,6 +102,7 @@ class Labs:
             self._tell(owned.sweep(self.session, ENDING), "left by a worker that ended")
 
     def pytest_runtest_setup(self) -> None:
+        self._kept = None
         for running in self.live:
             running.recorder.resume()
 
@@ -177,7 +179,9 @@ class Labs:
             running.record.close(gone=not os.path.isdir(running.lab.folder))
 
     def _keep(self, test: str) -> list[str]:
-        folder = kept.folder_of(self.artifacts, test)
+        # A test that has failed may fail once more when its fixtures end.
+        folder = kept.folder_of(self.artifacts, test, first=self._kept != test)
+        self._kept = test
         lines: list[str] = []
         for running in self.live:
             try:
