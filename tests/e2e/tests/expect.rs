@@ -123,8 +123,24 @@ fn a_lab_without_links_says_why_there_are_no_frames() {
     let folder = machine.scratch().path().join("frames");
     let args = [file.to_str().unwrap(), "--captures", folder.to_str().unwrap()];
     let text = tested(&machine, &args).code(1).text();
-    assert!(text.contains("no frames of this step: "), "{text}");
+    assert!(text.contains("no frames of this step: there is no link in the lab"), "{text}");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{text}");
+    machine.untouched();
+}
+
+#[test]
+fn results_that_have_no_place_are_refused_before_a_lab_is_made() {
+    let machine = machine!();
+    let file = machine.scratch().file("good.yaml", GOOD);
+    let file = file.to_str().unwrap();
+    let scratch = machine.scratch().path();
+    for (junit, why) in [
+        (scratch.join("none/out.xml"), "there is no folder"),
+        (scratch.to_path_buf(), "it is a folder; name a file"),
+    ] {
+        let done = tested(&machine, &[file, "--junit", junit.to_str().unwrap()]).code(2).says(why);
+        assert_eq!(done.text(), "", "{done}");
+    }
     machine.untouched();
 }
 

@@ -58,7 +58,8 @@ pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
         Some(file) => source::plan(file, None)?,
         None => labs::connect(asked)?.call(&ShowPlan { of: Within::ALL })?,
     };
-    let named_svg = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "svg");
+    let named_svg =
+        |path: &PathBuf| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
     let is_svg = args.svg || !args.dot && args.output.as_ref().is_some_and(named_svg);
     let text = if is_svg { drawing::svg(&plan) } else { drawing::dot(&plan) };
     match &args.output {

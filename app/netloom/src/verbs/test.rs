@@ -26,6 +26,7 @@ use self::files::TestedLab;
 use self::means::Means;
 pub(crate) use self::one::{lab, probe};
 use self::report::{Line, Report};
+use crate::Usage;
 use crate::flags::Test;
 use crate::output::{print, print_json};
 
@@ -42,6 +43,9 @@ enum Event {
 /// `netloom test`
 pub(crate) fn test(args: &Test) -> Result<i32> {
     let asked = files::find(&args.paths)?;
+    if let Some(path) = &args.junit {
+        check_junit(path)?;
+    }
     if let Some(folder) = &args.captures {
         make_folder(folder)?;
     }
@@ -88,6 +92,20 @@ pub(crate) fn test(args: &Test) -> Result<i32> {
         report.leave_out();
     }
     show(args, &reports)
+}
+
+/// Refuses a file that cannot be written before labs are tested for minutes.
+fn check_junit(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let refused =
+        |words: String| -> Result<()> { Err(Usage(format!("--junit {path:?}: {words}")).into()) };
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            refused(format!("there is no folder {folder:?}; make it first"))
+        }
+        _ if path.is_dir() => refused("it is a folder; name a file".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the folder of captures; what others cross in the lab is for its user alone.

@@ -15,6 +15,9 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The longest time until a capture has opened its interfaces.
 const OPENS: Duration = Duration::from_secs(60);
 
+/// How netloom begins what it says of a failure.
+const OWN: &str = "netloom: ";
+
 /// Ring buffer of each interface: links of tests are many and mostly quiet.
 const RING: &str = "1MiB";
 
@@ -44,9 +47,9 @@ impl Recording {
         }
         // Interfaces are open when it says how it captures them.
         match recording.first_line() {
-            Some(line) if !line.starts_with("netloom: ") => {}
-            Some(line) => recording.lack(line.trim_end().to_owned()),
-            None => recording.lack("netloom capture did not open the lab's links".to_owned()),
+            Some(line) if !line.starts_with(OWN) => {}
+            Some(line) => recording.lack(&line),
+            None => recording.lack("netloom capture did not open the lab's links"),
         }
         let errors = recording.child.as_mut().and_then(|child| child.stderr.take());
         recording.rest = errors.map(|errors| std::thread::spawn(move || all_of(errors)));
@@ -67,8 +70,11 @@ impl Recording {
         })
     }
 
-    fn lack(&mut self, why: String) {
-        self.lacks.get_or_insert(why);
+    fn lack(&mut self, why: &str) {
+        // As netloom begins what it says of itself.
+        let why = why.trim_end();
+        let why = why.strip_prefix(OWN).unwrap_or(why);
+        self.lacks.get_or_insert_with(|| why.to_owned());
     }
 
     /// The first line that it says, within a bound.
@@ -105,9 +111,9 @@ impl Recording {
         match child.wait() {
             Ok(status) if status.success() => {}
             Ok(status) => {
-                self.lack(said.lines().last().map_or_else(|| status.to_string(), str::to_owned));
+                self.lack(said.lines().last().unwrap_or(&status.to_string()));
             }
-            Err(error) => self.lack(format!("wait for netloom capture: {error}")),
+            Err(error) => self.lack(&format!("wait for netloom capture: {error}")),
         }
     }
 }
