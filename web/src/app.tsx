@@ -134,8 +134,11 @@ function MapBox({ store, choice, choose, theme }: MapProps) {
   useEffect(() => {
     if (!map || topology === 0) return;
     const stop = new AbortController();
-    // A lab process of an older version offers none.
-    ask<Layout>("GET", "/v1/lab/layout", undefined, stop.signal).then((layout) => map.setLayout(layout)).catch(() => {});
+    ask<Layout>("GET", "/v1/lab/layout", undefined, stop.signal).then(
+      (layout) => map.setLayout(layout),
+      // A lab process of an older version offers none; the one that is known stays.
+      () => stop.signal.aborted || map.lacksLayout(),
+    );
     return () => stop.abort();
   }, [map, topology]);
   useEffect(() => map?.setChosen(choice), [map, choice]);

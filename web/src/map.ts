@@ -58,7 +58,8 @@ export class MapView {
   private scene: Scene = { vertices: new Map(), edges: new Map() };
   private painter: Painter | null = null;
   private topology = -1;
-  private layout: Layout | null = null;
+  /** `null` where the lab process offers none; `undefined` until that is known, since the page's own takes long. */
+  private layout: Layout | null | undefined = undefined;
   private chosen = new Set<string>();
   private over: string | null = null;
   private touched = false;
@@ -97,6 +98,11 @@ export class MapView {
     this.layout = layout;
     this.topology = -1;
     this.refresh();
+  }
+
+  /** The server does not tell a layout: without an earlier one the page makes its own. */
+  lacksLayout(): void {
+    if (this.layout === undefined) this.setLayout(null);
   }
 
   setChosen(choice: Choice | null): void {
@@ -158,10 +164,10 @@ export class MapView {
   }
 
   private refresh(): void {
-    const { store } = this;
-    if (this.topology !== store.topology && store.lab) {
+    const { store, layout } = this;
+    if (this.topology !== store.topology && store.lab && layout !== undefined) {
       this.topology = store.topology;
-      this.scene = arrange(store, this.layout, new Moved(store.lab.name).read());
+      this.scene = arrange(store, layout, new Moved(store.lab.name).read());
       this.choosePainter();
       if (!this.touched) return this.fit();
     }

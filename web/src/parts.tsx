@@ -97,16 +97,23 @@ export function Meter({ name, text, part }: { name: string; text: string; part: 
 export function Command({ lines, id }: { lines: string[]; id?: string }) {
   const [copied, setCopied] = useState(false);
   const timer = useRef(0);
+  const text = useRef<HTMLElement>(null);
   useEffect(() => () => clearTimeout(timer.current), []);
   const copy = async () => {
-    await navigator.clipboard.writeText(lines.join("\n"));
+    try {
+      await navigator.clipboard.writeText(lines.join("\n"));
+    } catch {
+      // Only pages from loopback or by HTTPS have a clipboard: on others the command is marked, to be copied by hand.
+      if (text.current) getSelection()?.selectAllChildren(text.current);
+      return;
+    }
     setCopied(true);
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => setCopied(false), 1500);
   };
   return (
     <div class="command">
-      <code id={id} tabIndex={0}>
+      <code id={id} ref={text} tabIndex={0}>
         {lines.map((line, at) => <div key={at}>{line.split(" ").map((word, at) => [at > 0 && " ", <span key={at}>{shown(word)}</span>])}</div>)}
       </code>
       <button type="button" class="small" onClick={copy} aria-label="Copy the command">{copied ? "Copied" : "Copy"}</button>

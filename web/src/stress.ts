@@ -5,6 +5,9 @@ import type { Scene, Vertex } from "./scene";
 
 const ROUNDS = 60;
 
+// Each round looks at all pairs: large labs get fewer, and at least one.
+const MOST_LOOKS = 40_000_000;
+
 /** Gives every vertex a place, one unit a hop. */
 export function layOut(scene: Scene): void {
   const all = [...scene.vertices.values()];
@@ -24,7 +27,8 @@ export function layOut(scene: Scene): void {
     const radius = Math.sqrt(all.length) * (0.6 + 0.4 * ((rank * 0.618) % 1));
     Object.assign(all[at]!, { x: Math.cos(angle) * radius, y: Math.sin(angle) * radius });
   });
-  for (let round = 0; round < ROUNDS; round += 1) settle(all, hops);
+  const rounds = Math.max(1, Math.min(ROUNDS, Math.floor(MOST_LOOKS / (all.length * all.length || 1))));
+  for (let round = 0; round < rounds; round += 1) settle(all, hops);
   lieDown(all);
 }
 
@@ -45,19 +49,29 @@ function distances(near: number[][], from: number): Float32Array {
 }
 
 function settle(all: Vertex[], hops: Float32Array[]): void {
-  for (const [i, one] of all.entries()) {
-    let [x, y, weights] = [0, 0, 0];
-    for (const [j, other] of all.entries()) {
+  // No iterators and no objects: this is most of the time that a layout takes.
+  for (let i = 0; i < all.length; i += 1) {
+    const one = all[i]!;
+    const wanted = hops[i]!;
+    let x = 0;
+    let y = 0;
+    let weights = 0;
+    for (let j = 0; j < all.length; j += 1) {
       if (i === j) continue;
-      const wanted = hops[i]![j]!;
-      const weight = 1 / (wanted * wanted);
-      const [dx, dy] = [one.x - other.x, one.y - other.y];
-      const far = Math.hypot(dx, dy) || 1e-6;
-      x += weight * (other.x + (wanted * dx) / far);
-      y += weight * (other.y + (wanted * dy) / far);
+      const other = all[j]!;
+      const apart = wanted[j]!;
+      const weight = 1 / (apart * apart);
+      const dx = one.x - other.x;
+      const dy = one.y - other.y;
+      const by = apart / (Math.sqrt(dx * dx + dy * dy) || 1e-6);
+      x += weight * (other.x + dx * by);
+      y += weight * (other.y + dy * by);
       weights += weight;
     }
-    if (weights > 0) Object.assign(one, { x: x / weights, y: y / weights });
+    if (weights > 0) {
+      one.x = x / weights;
+      one.y = y / weights;
+    }
   }
 }
 
