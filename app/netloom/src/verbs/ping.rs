@@ -7,6 +7,8 @@ use netloom_lab::call::Within;
 use netloom_lab::calls::{self, PingPair, ShowPlan};
 use netloom_lab::values::{Families, Whole};
 use netloom_lab::view::{Family, PairFamily, PairReachability, Reachability};
+use netloom_model::Plan;
+use netloom_model::plan::PlannedLink;
 use netloom_node::ping::Pace;
 
 use super::up;
@@ -89,8 +91,31 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
         // What would take long to find: no node's own tables or counters show it.
         let plan = client.call(&ShowPlan { of: Within::ALL })?;
         up::tell_lacking(&plan.lab, plan.neighbours());
+        if let Some(why) = too_slow(&plan, args.timeout) {
+            tell_line!("netloom: warning: {why}");
+        }
     }
     Ok(i32::from(!all))
+}
+
+/// Why an answer may have come too late: by the link that delays most. The first answer across it follows a question for a
+/// hardware address, which is delayed as well.
+fn too_slow(plan: &Plan, timeout_ms: u64) -> Option<String> {
+    let there_and_back = |link: &PlannedLink| {
+        let [there, back] = &link.impairments;
+        there.delay.saturating_add(back.delay)
+    };
+    let slowest = plan.links.iter().max_by_key(|link| there_and_back(link))?;
+    let first = there_and_back(slowest).saturating_mul(2).as_millis();
+    let first = u64::try_from(first).unwrap_or(u64::MAX);
+    (first >= timeout_ms).then(|| {
+        format!(
+            "link {:?} delays the first answer across it by {first} ms, and answers were waited for {timeout_ms} ms; write \
+             --timeout {}",
+            slowest.name,
+            first.saturating_add(2000)
+        )
+    })
 }
 
 fn text(found: &Reachability) -> String {
@@ -155,6 +180,23 @@ mod tests {
         };
         let expected = "from \\ to, ms  a  b\na                 1.50\nb              -\n";
         assert_eq!(matrix(&["a".into(), "b".into()], &family), expected);
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_explained_by_the_slowest_link() {
+        let text = "nodes: {a: {}, b: {}, c: {}}\nlinks:\n  - {ends: [a, b], delay: 20ms}\n  \
+                    - {ends: [b, c], delay: 600ms}\n";
+        let lab = netloom_model::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        let plan = netloom_model::plan::plan(&lab).unwrap();
+        assert_eq!(
+            too_slow(&plan, 2000).unwrap(),
+            "link \"b:eth1--c:eth0\" delays the first answer across it by 2400 ms, and answers were waited for 2000 ms; write \
+             --timeout 4400"
+        );
+        assert_eq!(too_slow(&plan, 2401), None);
+        let plain = netloom_model::parse("t.yaml", b"nodes: {a: {}, b: {}}\nlinks: [a-b]\n", "t");
+        let plain = netloom_model::plan::plan(&plain.unwrap()).unwrap();
+        assert_eq!(too_slow(&plain, 1), None);
     }
 
     #[test]
