@@ -41,8 +41,9 @@ pub(crate) fn apply(graph: &Graph, groups: &Groups, centres: &mut [Point]) -> bo
         placed[v] = true;
         taken.add(Rect::around(at, graph.vertices[v].size));
     }
-    for v in beginning_with_neighbours(graph, &placed) {
-        let wanted = wanted(graph, groups, v, &placed, centres, &computed)
+    let near = neighbours(graph);
+    for v in beginning_with_neighbours(graph, near.clone(), &placed) {
+        let wanted = wanted(graph, groups, (v, &near[v]), &placed, centres, &computed)
             .unwrap_or_else(|| plus(computed[v], shift));
         centres[v] = taken.room_near(wanted, graph.vertices[v].size);
         placed[v] = true;
@@ -51,13 +52,22 @@ pub(crate) fn apply(graph: &Graph, groups: &Groups, centres: &mut [Point]) -> bo
     true
 }
 
-/// Boxes without a place, those first whose neighbours have one.
-fn beginning_with_neighbours(graph: &Graph, placed: &[bool]) -> Vec<usize> {
-    let mut near = vec![Vec::new(); placed.len()];
+/// The boxes at the other ends of each box's links, in the order of the links.
+fn neighbours(graph: &Graph) -> Vec<Vec<usize>> {
+    let mut near = vec![Vec::new(); graph.vertices.len()];
     for &[a, b] in &graph.edges {
         near[a].push(b);
         near[b].push(a);
     }
+    near
+}
+
+/// Boxes without a place, those first whose neighbours have one.
+fn beginning_with_neighbours(
+    graph: &Graph,
+    mut near: Vec<Vec<usize>>,
+    placed: &[bool],
+) -> Vec<usize> {
     for (v, vertex) in graph.vertices.iter().enumerate() {
         if let Some(parent) = vertex.parent {
             near[parent].push(v);
@@ -89,7 +99,7 @@ fn beginning_with_neighbours(graph: &Graph, placed: &[bool]) -> Vec<usize> {
 fn wanted(
     graph: &Graph,
     groups: &Groups,
-    v: usize,
+    (v, near): (usize, &[usize]),
     placed: &[bool],
     centres: &[Point],
     computed: &[Point],
@@ -97,13 +107,8 @@ fn wanted(
     if let Some(parent) = graph.vertices[v].parent.filter(|parent| placed[*parent]) {
         return Some(plus(centres[parent], groups.beside(v, parent)));
     }
-    let near = graph.edges.iter().filter_map(|&[a, b]| match () {
-        () if a == v => Some(b),
-        () if b == v => Some(a),
-        () => None,
-    });
     let (mut sum, mut count) = ([0.0, 0.0], 0.0);
-    for w in near.filter(|w| placed[*w]) {
+    for &w in near.iter().filter(|w| placed[**w]) {
         sum = plus(sum, plus(centres[w], minus(computed[v], computed[w])));
         count += 1.0;
     }

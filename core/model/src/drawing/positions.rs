@@ -127,11 +127,15 @@ pub fn positions(plan: &Plan) -> Positions {
         }
     };
     let (nodes, switches) = (picture.nodes, picture.switches);
-    let door = |at: usize| {
-        let ends = |edge: &&super::Edge| edge.ends.iter().any(|end| end.vertex == at);
-        let links = picture.edges.iter().filter(ends).map(|edge| edge.name.clone());
-        PlacedDoor { place: place(at), links: links.collect() }
-    };
+    let first = nodes + switches;
+    let mut links: Vec<Vec<String>> = vec![vec![]; picture.vertices.len() - first];
+    for edge in &picture.edges {
+        // No link joins two doors.
+        if let Some(door) = edge.ends.iter().find_map(|end| end.vertex.checked_sub(first)) {
+            links[door].push(edge.name.clone());
+        }
+    }
+    let door = |(at, links): (usize, Vec<String>)| PlacedDoor { place: place(first + at), links };
     let course = |(edge, course): (&super::Edge, &Course)| LinkCourse {
         name: edge.name.clone(),
         shape: form(course.shape),
@@ -146,8 +150,8 @@ pub fn positions(plan: &Plan) -> Positions {
     };
     Positions {
         nodes: (0..nodes).map(place).collect(),
-        switches: (nodes..nodes + switches).map(place).collect(),
-        doors: (nodes + switches..picture.vertices.len()).map(door).collect(),
+        switches: (nodes..first).map(place).collect(),
+        doors: links.into_iter().enumerate().map(door).collect(),
         links: picture.edges.iter().zip(&layout.courses).map(course).collect(),
         frames: layout.frames.iter().map(frame).collect(),
         width: whole(layout.size[0].ceil()),
