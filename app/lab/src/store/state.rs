@@ -57,7 +57,7 @@ const BEFORE_STATE: &str = "before.json";
 /// What commands and programs of the file changed in their nodes.
 const COMMANDS: &str = "commands.json";
 
-/// What its metrics count beyond what is read of its objects.
+/// The counters of its metrics as they were told last.
 const TOTALS: &str = "totals.json";
 
 /// The nodes that are being made.
