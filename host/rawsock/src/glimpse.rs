@@ -37,14 +37,18 @@ pub struct Watcher {
 
 impl Watcher {
     /// Watches the calling thread's network namespace for packets between two addresses, in both directions, for ICMP
-    /// errors to either, and for questions for hardware addresses.
+    /// errors to either, and for questions for hardware addresses; at interfaces with these indexes, or at all if none is
+    /// given. A namespace with the ports of large switches has a copy of each question at each port, more than the socket
+    /// has room for.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) without permission; else the kernel's.
-    pub fn open(pair: [IpAddr; 2]) -> Result<Watcher> {
+    pub fn open(pair: [IpAddr; 2], at: &[u32]) -> Result<Watcher> {
         let fd = socket::open(0, SocketFlags::NONBLOCK)?;
+        let mut code = only_at(at);
+        code.extend(filter(pair));
         // Before it is bound, so that nothing else is ever queued.
-        socket_filter::attach(fd.as_fd(), &filter(pair))
+        socket_filter::attach(fd.as_fd(), &code)
             .map_err(|e| Failure::new("packet socket", "filter", e))?;
         socket::bind(&fd, 0, socket::ALL)?;
         Ok(Watcher { fd })
@@ -103,6 +107,29 @@ impl AsFd for Watcher {
     }
 }
 
+/// More interfaces than one jump of classic BPF can pass over are not told apart: all are taken.
+const MOST_INTERFACES: usize = 250;
+
+/// Classic BPF that goes on to what follows for a frame at one of these interfaces, or at any if none is given, and leaves
+/// all others. The index is ancillary data of the frame (`SKF_AD_IFINDEX` in linux/filter.h).
+fn only_at(interfaces: &[u32]) -> Vec<libc::sock_filter> {
+    const LOAD_WORD: u16 = 0x20;
+    const EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const INDEX: u32 = 0xffff_f008;
+    if interfaces.is_empty() || interfaces.len() > MOST_INTERFACES {
+        return vec![];
+    }
+    let mut code = vec![libc::sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: INDEX }];
+    // Over the comparisons that are left and the instruction that leaves the frame.
+    for (left, index) in (1..=interfaces.len()).rev().zip(interfaces) {
+        let jt = u8::try_from(left).unwrap_or(u8::MAX);
+        code.push(libc::sock_filter { code: EQUAL, jt, jf: 0, k: *index });
+    }
+    code.push(libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 });
+    code
+}
+
 /// Classic BPF over a frame from its Ethernet header on. Of IPv6 only the last words of addresses are compared here: the
 /// caller compares the rest.
 fn filter(pair: [IpAddr; 2]) -> Vec<libc::sock_filter> {
@@ -152,12 +179,18 @@ mod tests {
 
     /// What the filter takes of a frame, by the rules of bpf(4).
     fn takes(code: &[libc::sock_filter], frame: &[u8]) -> bool {
+        takes_at(code, frame, 1)
+    }
+
+    /// The same of a frame at an interface.
+    fn takes_at(code: &[libc::sock_filter], frame: &[u8], index: u32) -> bool {
         let (mut at, mut a) = (0, 0_u32);
         loop {
             let i = code[at];
             let k = usize::try_from(i.k).unwrap();
             at += 1;
             match i.code {
+                0x20 if i.k == 0xffff_f008 => a = index,
                 0x20 => a = u32::from_be_bytes(frame[k..k + 4].try_into().unwrap()),
                 0x28 => a = u16::from_be_bytes(frame[k..k + 2].try_into().unwrap()).into(),
                 0x30 => a = frame[k].into(),
@@ -193,6 +226,26 @@ mod tests {
             (four(0x86dd, 58, c, c), false),
         ] {
             assert_eq!(takes(&code, &frame), taken, "{frame:?}");
+        }
+    }
+
+    #[test]
+    fn frames_of_other_interfaces_are_left() {
+        let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        for (interfaces, taken) in [
+            (vec![], true),
+            (vec![7], true),
+            (vec![1, 7, 9], true),
+            (vec![9, 1], false),
+            ((100..350).collect(), false),
+            ((100..349).chain([7]).collect(), true),
+            ((7..258).collect(), true),
+            ((100..351).collect(), true),
+        ] {
+            let mut code = only_at(&interfaces);
+            code.extend(filter([IpAddr::from(a), IpAddr::from(b)]));
+            assert_eq!(takes_at(&code, &four(0x0800, 6, a, b), 7), taken, "{interfaces:?}");
+            assert!(!takes_at(&code, &four(0x0800, 6, a, a), 7), "{interfaces:?}");
         }
     }
 

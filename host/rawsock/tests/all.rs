@@ -6,6 +6,7 @@
 )]
 
 mod block;
+mod glimpse;
 mod pair;
 mod sender;
 mod super_frames;

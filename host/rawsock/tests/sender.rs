@@ -6,11 +6,11 @@ use netloom_kit::{isolated, wait_for_carrier, wait_until};
 use netloom_netlink::{Batch, Change, EndSpec, Socket, VethSpec};
 use netloom_rawsock::{Error, Frames, Path, Sender};
 
-const A: u32 = 77;
-const B: u32 = 78;
+pub(crate) const A: u32 = 77;
+pub(crate) const B: u32 = 78;
 
 /// A pair that carries nothing of its own accord: no IPv6, so no neighbour discovery.
-fn pair() {
+pub(crate) fn pair() {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     let end = |name, index| EndSpec { index: Some(index), ..EndSpec::new(name) };
     let mut batch = Batch::new();

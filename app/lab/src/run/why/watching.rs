@@ -138,7 +138,9 @@ impl<'a> Watching<'a> {
             let object = format!("node {node:?}");
             let at = slot(facts.plan(), node)?;
             let wanted = interfaces(ways, Some(node.as_str()));
-            let opened = facts.within(at, || open(pair, &wanted, &object))?;
+            // An error about the probe counts wherever its sender hears it.
+            let only = *node != flow.from;
+            let opened = facts.within(at, || open(pair, &wanted, only, &object))?;
             let Some((watcher, links)) = opened else { continue };
             networks.push(Network { node: Some(node.clone()), watcher });
             indexes
@@ -149,7 +151,7 @@ impl<'a> Watching<'a> {
         }
         if let Some(core) = facts.core() {
             let wanted = interfaces(ways, None);
-            let (watcher, links) = inside(&core, || open(pair, &wanted, "core namespace"))?;
+            let (watcher, links) = inside(&core, || open(pair, &wanted, true, "core namespace"))?;
             networks.push(Network { node: None, watcher });
             indexes.extend(links.into_iter().map(|(name, index)| ((None, name), index)));
         }
@@ -302,14 +304,14 @@ fn interfaces(ways: [&Walk; 2], node: Option<&str>) -> Vec<String> {
     places.filter(|place| place.node.as_deref() == node).map(|p| p.interface.clone()).collect()
 }
 
-/// A watcher in the calling thread's network, and the indexes of its interfaces by name. Those that are wanted carry frames
-/// from now on, or carry none, as their carrier says.
+/// A watcher in the calling thread's network, at the wanted interfaces if at those `only`, and the indexes of all by name. Those
+/// that are wanted carry frames from now on, or carry none, as their carrier says.
 fn open(
     pair: [IpAddr; 2],
     wanted: &[String],
+    only: bool,
     object: &str,
 ) -> Result<(Watcher, Vec<(String, u32)>)> {
-    let watcher = Watcher::open(pair).map_err(Error::of(object, "watch"))?;
     let mut socket = Socket::open_to_ask().map_err(Error::of(object, "open a netlink socket"))?;
     let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
     for link in links.iter().filter(|link| wanted.contains(&link.name)) {
@@ -317,5 +319,8 @@ fn open(
         // (`linkwatch_sync_dev` in net/core/rtnetlink.c).
         socket.link(link.index).map_err(Error::of(object, "read its interfaces"))?;
     }
+    let at = links.iter().filter(|link| only && wanted.contains(&link.name));
+    let at: Vec<u32> = at.map(|link| link.index).collect();
+    let watcher = Watcher::open(pair, &at).map_err(Error::of(object, "watch"))?;
     Ok((watcher, links.into_iter().map(|link| (link.name, link.index)).collect()))
 }
