@@ -151,6 +151,7 @@ impl Picture {
                 EdgeEnd {
                     interface: interface.name.clone(),
                     addresses: interface.addresses.iter().map(ToString::to_string).collect(),
+                    // Its box has room for one address.
                     shown: planned.interfaces.len() == 1,
                     ..bare(node.get())
                 }

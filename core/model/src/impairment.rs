@@ -182,6 +182,7 @@ pub fn set(impairments: &mut Impairments, key: &str, text: &str) -> Result<(), S
     if !KEYS.contains(&key) {
         return Err(unknown_key(key, KEYS).to_string());
     }
+    // A file with such a value has a key without value, which is refused there too.
     if resolve(text) == Kind::Null {
         return Err(format!("{key}: expected {}, found nothing", what(key)));
     }
@@ -390,6 +391,7 @@ fn parse_bursts<'t>(words: impl Iterator<Item = &'t str>) -> Result<Bursts, Misr
     Ok(Bursts {
         enter: enter.ok_or_else(|| missing("enter"))?,
         leave: leave.ok_or_else(|| missing("leave"))?,
+        // The Gilbert model: all is lost in the bad state, nothing in the good one.
         bad: bad.unwrap_or(Share::ALL),
         good: good.unwrap_or(Share::NONE),
     })

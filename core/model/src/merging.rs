@@ -141,10 +141,12 @@ fn merge_with(
     machine: &Machine<'_>,
     drift: &steps::IsDrift<'_>,
 ) -> Result<Merged, Refusal> {
+    // Names of namespaces and MACs derive from the lab's name: nothing would stay.
     if running.lab != wanted.lab {
         let (running, wanted) = (running.lab.clone(), wanted.lab.clone());
         return Err(Refusal::OtherLab { running, wanted });
     }
+    // Everything below follows places in the plan without looking whether they exist.
     if let Some(problem) = wanted.problem() {
         return Err(Refusal::Unsound { problem });
     }
@@ -164,7 +166,9 @@ fn merge_with(
     for item in earlier.iter().flat_map(|earlier| &earlier.items) {
         fates.note_earlier(item, &there);
     }
+    // After all reasons of their own: parts follow those that are recreated for any of these.
     fates.spread(&there, wanted);
+    // After `spread`, which may recreate a door with its node.
     let doors = fates.spread_doors(running, wanted);
     let named = identities::Named::of(&fates, running, wanted);
     let target = identities::target(&named, running, wanted, machine);
@@ -186,6 +190,7 @@ impl<'p> Fates<'p> {
             (_, None) => {
                 self.removed.insert(key);
             }
+            // One such change is enough; the others are made on the way.
             _ if changes.iter().any(|(how, _)| *how == How::Recreate) => {
                 let why = changes.iter().filter(|(how, _)| *how == How::Recreate);
                 self.recreated.insert(key, why.map(|(_, change)| change.clone()).collect());
@@ -244,6 +249,7 @@ impl<'p> Fates<'p> {
             let at = wanted.port_number(end).filter(|_| end.given_number().is_some());
             given.extend(at.map(|at| (at, link.name.as_str())));
         }
+        // Most labs give no numbers; then no link need be looked at.
         for link in running.links.iter().filter(|_| !given.is_empty()) {
             let ends = link.ends.iter().filter_map(|end| running.port_number(end));
             let mut ends = ends.filter(|at| given.get(at).is_some_and(|name| *name != link.name));

@@ -57,6 +57,7 @@ pub(crate) fn link_name_problem(name: &str) -> Option<String> {
 
 /// A switch's port: a link's end, a link's name, or a program's name.
 pub(crate) fn port_name_problem(name: &str) -> Option<String> {
+    // An end of a link has the name of a node and that of an interface, of 15 bytes.
     let longest = if name.contains([':', '/']) { LONGEST_NAME + 16 } else { LONGEST_PORT };
     problem("port", name, "._:#/@-", longest)
 }
@@ -68,6 +69,7 @@ pub(crate) fn owner_problem(what: &str, name: &str) -> Option<String> {
         let good = name.parse::<u32>().is_ok_and(|id| id != u32::MAX);
         return (!good).then(|| format!("no {what} has the number {name}"));
     }
+    // Accounts of system services begin with `_` in Debian.
     match name.strip_prefix('_').filter(|rest| !rest.is_empty()) {
         Some(rest) => problem(what, rest, "._-", 31),
         None => problem(what, name, "._-", 32),

@@ -124,6 +124,7 @@ impl FromStr for Published {
 
 /// The address before the ports, if there is one, and these.
 fn address(text: &str) -> Result<(Option<IpAddr>, &str), ()> {
+    // Brackets as in a URL (RFC 3986, section 3.2.2): an address of IPv6 has colons of its own.
     if let Some(inner) = text.strip_prefix('[') {
         let (address, ports) = inner.split_once("]:").ok_or(())?;
         let address: Ipv6Addr = address.parse().map_err(|_| ())?;

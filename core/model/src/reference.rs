@@ -36,6 +36,7 @@ pub fn reference() -> Vec<Keys> {
     while at < found.len() {
         for key in found[at].all_keys() {
             maps_in(&key.value, &mut |object| {
+                // By address: the tables are statics, and nodes hold nodes.
                 if !found.iter().any(|known| std::ptr::eq(*known, object)) {
                     found.push(object);
                 }

@@ -64,6 +64,8 @@ struct Made {
 
 impl Made {
     fn of(text: &str, name: &str) -> Option<Made> {
+        // A file that this version cannot read any more is no reason to fail: all counts as made by
+        // hand.
         let lab = parse("lab", text.as_bytes(), name).ok()?;
         let plan = build(&lab).ok()?;
         let places = |names: &mut dyn Iterator<Item = &String>| {
@@ -173,6 +175,8 @@ impl From<'_> {
         let old = &made.plan.links[at];
         let texts =
             |plan: &Plan, link: &PlannedLink| [0, 1].map(|at| plan.end_text(&link.ends[at]));
+        // A link of the same name that joins other ends was made by hand after the file's was
+        // removed.
         if texts(&made.plan, old) != texts(self.running, planned) {
             return plain;
         }
@@ -232,6 +236,7 @@ fn name_by_hand(lab: &mut Lab, running: &Plan) {
         }
         let mut differs = false;
         for (at, (link, planned)) in lab.links.iter_mut().zip(&running.links).enumerate() {
+            // An automatic name is not always one that a file may give.
             let can_be = crate::naming::link_name_problem(&planned.name).is_none();
             if names.links[at] != planned.name && can_be {
                 link.name = Some(planned.name.clone());
@@ -298,6 +303,7 @@ fn differs_by_hand(lab: &mut Lab, running: &Plan, scheme: &Scheme, other: &Plan)
         }
     }
     if given {
+        // Addresses depend on the prefixes above, so they are compared when those have settled.
         return true;
     }
     for at in 0..lab.links.len() {
@@ -344,6 +350,7 @@ fn give_prefixes(lab: &mut Lab, scheme: &Scheme, other: Option<&Plan>) -> bool {
         let then = other.and_then(|plan| plan.scheme.as_ref()?.switches.get(name));
         if then != Some(wanted) && lab.switches[first].subnets != *wanted {
             for switch in segment.switches {
+                // One switch of the segment says it for all.
                 lab.switches[switch].subnets.clear();
             }
             lab.switches[first].subnets.clone_from(wanted);
@@ -357,6 +364,8 @@ fn give_prefixes(lab: &mut Lab, scheme: &Scheme, other: Option<&Plan>) -> bool {
 fn give_all(lab: &mut Lab, running: &Plan, scheme: &Scheme) {
     give_prefixes(lab, scheme, None);
     for (link, planned) in lab.links.iter_mut().zip(&running.links) {
+        // Both ends have their addresses by hand now, and a prefix beside those could contradict
+        // them.
         link.subnets.clear();
         for side in [0, 1] {
             give_addresses(link, running, &planned.ends[side], side);

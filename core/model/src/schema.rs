@@ -188,6 +188,7 @@ impl Shape {
             (words, None) if self.types == ["string"] => {
                 schema.insert("enum".into(), json!(words));
             }
+            // An `enum` beside other types would refuse their values, so it is for texts alone.
             (words, None) => {
                 schema.insert("if".into(), json!({"type": "string"}));
                 schema.insert("then".into(), json!({"enum": words}));

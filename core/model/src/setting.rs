@@ -105,6 +105,8 @@ pub(crate) fn excess(inner: &Limits, outer: &Limits) -> Vec<Excess> {
         pair: (Option<T>, Option<T>),
         shown: impl Fn(T) -> String,
     ) -> Option<Excess> {
+        // The parent's cgroup holds for what is in it anyway, also where the inner node names no
+        // limit.
         let (Some(inner), Some(outer)) = pair else { return None };
         (inner > outer).then(|| Excess { key, asked: shown(inner), bound: shown(outer) })
     }

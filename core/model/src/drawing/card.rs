@@ -45,6 +45,7 @@ pub(super) fn size(vertex: &Vertex, labelled: bool) -> [f64; 2] {
     let name = width(&name(vertex), NAME) * 1.05;
     let text = caption.as_ref().map_or(0.0, |text| width(text, CAPTION)).max(name);
     let height = if caption.is_some() { TALL } else { HEIGHT };
+    // Even, so that a box around a whole centre has whole corners.
     [((TEXT_AT + text + PADDING) / 2.0).ceil() * 2.0, height]
 }
 

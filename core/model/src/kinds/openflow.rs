@@ -216,9 +216,12 @@ impl FromStr for DatapathId {
         let (digits, radix) = match text.strip_prefix("0x") {
             Some(digits) => (digits.to_owned(), 16),
             None if pairs => (parts.concat(), 16),
+            // As controllers and Open vSwitch print it: 16 digits are never meant as a decimal
+            // number.
             None if text.len() == 16 => (text.to_owned(), 16),
             None => (text.to_owned(), 10),
         };
+        // `from_str_radix` takes a sign as well, `+2a`.
         let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         let number = u64::from_str_radix(&digits, radix).ok().filter(|_| plain);
         number.and_then(DatapathId::new).ok_or(NoDatapathId)

@@ -251,6 +251,7 @@ fn ospf(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Ospf> {
     }
     ospf.hello = seconds(&fields, path, "hello", HELLO, report);
     ospf.dead = seconds(&fields, path, "dead", DEAD, report);
+    // A neighbour would be taken for dead between any two hellos.
     if ospf.dead <= ospf.hello {
         let place = fields.get("dead").or(fields.get("hello")).unwrap_or(value).place;
         let message = format!("{}: must be longer than `hello`", path.key("dead"));

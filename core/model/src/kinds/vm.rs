@@ -303,6 +303,7 @@ impl Machine {
 /// Reads the keys of this kind.
 pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Machine {
     let mut machine = Machine::default();
+    // First: it reads `accel`, by which the keys below are refused.
     read_guest(fields, path, &mut machine, report);
     if let Some(value) = fields.get("machine") {
         machine.machine = match word(fields, path, "machine", &MACHINES, report) {

@@ -188,6 +188,7 @@ impl What {
             }
             What::Output(of) => vec![&of.node],
             What::Do(Action::Exec(node, _)) => vec![node],
+            // Links, not nodes.
             What::Do(Action::Down(_) | Action::Up(_) | Action::Set(..) | Action::Wait(_)) => vec![],
         }
     }

@@ -34,6 +34,7 @@ impl NodeSpec {
             *path = base.join(&*path);
         }
         if let Some(image) = &mut self.image
+            // Only a source that is a path changes; a name at a registry is none.
             && let Ok(source) = image.name.parse::<Source>()
         {
             image.name = source.at(base).to_string();

@@ -91,6 +91,7 @@ pub fn branch<'p>(plan: &'p Plan, way: &PacketPath) -> Option<(&'p str, usize)> 
     });
     let mut several = nodes.filter_map(|node| {
         let own = node.interfaces.iter().flat_map(|i| &i.addresses);
+        // The receiver is on the link: then no route with next hops is used.
         if own.clone().any(|net| net.contains(&way.destination)) {
             return None;
         }
@@ -275,6 +276,7 @@ impl<'a> Finder<'a> {
         let own = own.ok_or_else(|| {
             format!("packets leave node {name:?} by interface {interface:?}, which is of no link of the lab")
         })?;
+        // Addresses may occur on several segments; the one that the interface leads to counts.
         let mut owners = Vec::new();
         for (at, other) in self.plan.nodes.iter().enumerate() {
             let has = |(i, found): (usize, &crate::plan::Interface)| {
@@ -328,6 +330,7 @@ impl<'a> Finder<'a> {
                     }
                     PlannedEnd::Port { switch, .. } => {
                         for onward in self.ports(*switch).filter(|on| *on != (link, 1 - end)) {
+                            // Each port is entered once, so loops of switches end here.
                             before.entry(onward).or_insert_with(|| {
                                 next.push_back(onward);
                                 Some((link, end))

@@ -90,6 +90,7 @@ pub fn host(text: &str) -> Option<Point> {
 /// [`LookupError::NoNode`], [`LookupError::NoLink`], [`LookupError::NoSwitch`]; [`LookupError::Invalid`] for
 /// a missing interface or port.
 pub fn resolve(plan: &Plan, text: &str) -> Result<Target> {
+    // First: no node may be called `host`, and this needs nothing of the lab.
     if let Some(point) = host(text) {
         return Ok(Target::of(vec![point]));
     }
@@ -228,6 +229,7 @@ fn of_link(plan: &Plan, link: &PlannedLink) -> Option<Point> {
         }
         _ => None,
     };
+    // A node's end shows the frames as programs there send and get them.
     let of_node = link.ends.iter().find_map(at);
     of_node.or_else(|| (0..2).find_map(|end| at_port(plan, link, end, false)))
 }

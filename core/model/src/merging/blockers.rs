@@ -11,6 +11,8 @@ use crate::plan::{Interface, NodeId, Plan, PlannedEnd, PlannedLink, Slot};
 /// Moves such links, and nodes and switches that hold nothing else, from the late parts to the early ones.
 pub(super) fn clear(merged: &mut Merged, running: &Plan) {
     if merged.doors {
+        // The host's side of doors is made as a whole, so no old one may be left when the new ones
+        // come.
         let doors = running.links.iter().filter(|link| super::is_door(link));
         let gone = doors.map(|link| link.id).filter(|id| merged.late.links.remove(id));
         merged.early.links.extend(gone.collect::<Vec<_>>());
@@ -71,6 +73,7 @@ impl Given {
                 continue;
             }
             for end in &link.ends {
+                // A changed link keeps its ports and names; only its addresses may be new.
                 if let Some((of, number)) = merged.target.port_number(end).filter(|_| fresh) {
                     given.ports.insert((of.to_owned(), number));
                 }

@@ -36,6 +36,7 @@ pub fn merge_over(
     let drift = |kind, name: &str, changes: &[Change]| {
         of_file.get(&(kind, name)).is_none_or(|item| {
             let keys: HashSet<&str> = item.changes.iter().map(|c| c.key.as_str()).collect();
+            // Where the file adds or removes an object, the step is the file's doing.
             let both = item.old.is_some() && item.new.is_some();
             both && !changes.iter().any(|change| keys.contains(change.key.as_str()))
         })
@@ -59,6 +60,7 @@ fn with_settings(made: &Plan, running: &Plan, wanted: &Plan) -> Plan {
         if of_file.contains(&(item.kind, item.name.as_str())) {
             continue;
         }
+        // Objects made or removed by hand are handled by `kept`, as steps that are left out.
         match (item.kind, item.new) {
             (Kind::Node, Some(at)) => {
                 let Some(slot) = nodes.get(item.name.as_str()).copied() else { continue };
@@ -156,9 +158,11 @@ fn kept(mut merged: Merged, running: &Plan, before: Option<&Plan>) -> Result<Mer
     merged.added.nodes.retain(|id| ids.contains(id));
     let names: HashSet<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
     merged.added.switches.retain(|name| names.contains(name.as_str()));
+    // Checked before routes are decided, which is what would take long.
     check_size(&plan, running)?;
     plan.decide_routes().map_err(|reason| Refusal::Drift { reason })?;
     merged.target = plan;
+    // The steps for routes are made again: they follow from the target, which is another one now.
     let routed = steps::of_routes(&routes(&merged, running, before));
     merged.steps.retain(|step| !step.drift && step.kind.is_some());
     let live = |step: &Step| matches!(step.act, Act::Add | Act::Change);

@@ -62,6 +62,7 @@ pub(super) fn target(named: &Named, running: &Plan, wanted: &Plan, machine: &Mac
 }
 
 fn give_node_ids(named: &Named, running: &Plan, target: &mut Plan) {
+    // Not the wanted plan's: an id is never given twice, also not to a node that replaces another.
     target.next_id = running.next_id;
     let mut of_wanted: BTreeMap<NodeId, NodeId> = BTreeMap::new();
     for (node, old) in target.nodes.iter_mut().zip(&named.nodes) {
@@ -78,6 +79,7 @@ fn give_node_ids(named: &Named, running: &Plan, target: &mut Plan) {
     }
     if let Some(scheme) = &mut target.scheme {
         let given = |id: &NodeId| of_wanted.get(id).copied();
+        // The scheme was made with the ids of a fresh plan.
         for (id, _) in &mut scheme.blocks {
             *id = given(id).unwrap_or(*id);
         }
@@ -115,6 +117,7 @@ fn give_indexes(named: &Named, running: &Plan, target: &mut Plan, machine: &Mach
             old.is_some_and(|old| links.contains(&old))
         };
         let mut next = 0;
+        // The look into a living node costs a call to its namespace; most nodes get nothing new.
         if node.interfaces.iter().any(|i| !is_kept(i.link)) {
             let there = (machine.there)(node.id);
             let known = before.interfaces.iter().map(|i| i.index);
@@ -141,6 +144,7 @@ fn name_switches(named: &Named, running: &Plan, target: &mut Plan) {
     let kept: BTreeSet<usize> = named.switches.iter().flatten().copied().collect();
     let of_kept = |at: &usize| &running.switches[*at];
     let kept_bridges = kept.iter().map(|at| of_kept(at).bridge.clone());
+    // Bridges and ports share the core namespace, so a new bridge must avoid both.
     let kept_ports = kept_ports(named, running).into_iter().map(|(name, _)| name);
     let mut names = CoreNames::with_taken(kept_bridges.chain(kept_ports));
     let mut indexes: BTreeSet<u32> = kept.iter().map(|at| of_kept(at).index).collect();
@@ -180,6 +184,7 @@ fn kept_ports(named: &Named, running: &Plan) -> Vec<(String, [u8; 6])> {
 fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
     let bridges = target.switches.iter().map(|s| s.bridge.clone());
     let ends = running.links.iter().flat_map(|link| &link.ends);
+    // All of the running plan, not only those that stay: removed ports go last.
     let ports = ends.filter_map(|end| match end {
         PlannedEnd::Port { name, .. } | PlannedEnd::Nowhere { name, .. } => Some(name.clone()),
         _ => None,
@@ -198,6 +203,7 @@ fn name_ports(named: &Named, running: &Plan, target: &mut Plan) {
         if let Some((switch, number)) = target.port_number(end)
             && end.given_number().is_some()
         {
+            // Numbers of the file come before any that is chosen.
             numbers.entry(switch.to_owned()).or_default().all.insert(number);
         }
     }

@@ -19,6 +19,8 @@ pub fn with_leftovers(target: &Plan, running: &Plan, left: &Parts) -> Plan {
         let mut node = node.clone();
         node.parent = parent.and_then(|parent| slots.get(&parent).copied());
         for interface in &mut node.interfaces {
+            // Its place in the running plan means nothing here; links that are left over set it
+            // below.
             interface.link = LinkSlot::NOT_SHOWN;
         }
         slots.insert(node.id, Slot::new(plan.nodes.len()));
@@ -28,6 +30,7 @@ pub fn with_leftovers(target: &Plan, running: &Plan, left: &Parts) -> Plan {
     for link in running.links.iter().filter(|link| left.links.contains(&link.id)) {
         let at = LinkSlot::new(plan.links.len());
         let ends = [0, 1].map(|side| moved(&mut plan, running, &mut places, &link.ends[side], at));
+        // Its holder has gone, and the kernel removed the link with it.
         let [Some(a), Some(b)] = ends else { continue };
         let mut link = link.clone();
         link.ends = [a, b];

@@ -160,6 +160,7 @@ pub(super) fn steps(
             steps.push(step(Act::Recreate, key.0, key.1, why, with));
         }
     }
+    // Removed in the opposite order of making: links before what they end at.
     for (kind, name) in here.iter().rev().filter(|key| fates.removed.contains(key)) {
         steps.push(step(Act::Remove, *kind, name, &[], vec![]));
     }
@@ -169,6 +170,7 @@ pub(super) fn steps(
 /// Whether a program of a node ends when the node becomes the wanted one, or what is connected to a port of it.
 fn ends_programs(old: Option<&&PlannedNode>, new: Option<&&PlannedNode>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return false };
+    // A running program keeps its environment, so a new one means a restart of all.
     let goes = |program| old.env != new.env || !new.run.contains(program);
     old.run.iter().any(goes) || (old.ports != new.ports && !old.ports.is_empty())
 }

@@ -193,6 +193,7 @@ fn env(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<(String, Strin
             );
         }
         if let Some(text) = read::text(&entry.value, &path, report) {
+            // Sorted by name: the order in the file has no meaning, and equal nodes compare equal.
             env.insert(entry.key.clone(), text);
         }
     }

@@ -27,6 +27,7 @@ pub(crate) fn read_bounds(
     }
     let given = fields.get("charge-receive");
     let given = given.and_then(|v| read::boolean(v, &path.key("charge-receive"), report));
+    // After limits and protection, on which the default depends.
     let by_default = charges_by_default(&body.node.limits, &body.node.protect);
     body.node.charge_receive = given.unwrap_or(by_default);
     if let Some(value) = fields.get("storage") {
@@ -42,6 +43,7 @@ pub(crate) fn read_bounds(
     }
     if let Some(value) = fields.get("children") {
         let path = path.key("children");
+        // No limit stands for as many as the file has; they are counted when all are read.
         body.node.children = Some(0);
         let Some(fields) = Fields::open(value, &path, &CHILDREN, report) else { return };
         let Some(value) = fields.get("limit") else { return };

@@ -56,6 +56,7 @@ pub(crate) fn links<'p>(
     loops: bool,
     report: &mut Report,
 ) -> Vec<Resolved<'p>> {
+    // Counted before any is reported: the first message already says what several links share.
     let mut unknown = HashMap::new();
     for end in parts.links.iter().flat_map(|link| &link.value.ends) {
         if let RawEnd::Named { name, iface: None } = &end.value
@@ -113,6 +114,7 @@ impl Resolver<'_> {
 
     fn ends(&mut self, link: &RawLink, report: &mut Report) -> Option<[End; 2]> {
         let [a, b] = &link.ends;
+        // Both are read before either fails, so that one run tells of both.
         let first = self.end(a, report);
         let second = self.end(b, report);
         let (first, second) = (first?, second?);
@@ -210,6 +212,7 @@ impl Resolver<'_> {
         match self.taken.insert((node, iface.to_owned()), line) {
             None => Some(()),
             Some(first) => {
+                // The first line stays, so that all later ones point to it.
                 self.taken.insert((node, iface.to_owned()), first);
                 let message = format!(
                     "interface {} is taken by the link on line {first}",
@@ -231,6 +234,8 @@ fn check_switches(parts: &Parts, links: &[Resolved<'_>], loops: bool, report: &m
         report.set_repetition(link.raw.repetition.clone());
         let raw = &link.raw.value;
         if let [End::Switch { switch: a }, End::Switch { switch: b }] = link.ends
+            // A link with a port that may block counts as none here: it can open every loop that it
+            // closes.
             && !(blocks(a) || blocks(b))
             && !sets.join(a, b)
         {
@@ -252,6 +257,7 @@ fn check_switches(parts: &Parts, links: &[Resolved<'_>], loops: bool, report: &m
             ports[*switch] += 1;
             let body = &parts.switches[*switch].value;
             let Some(most) = body.kind.most_links() else { continue };
+            // Exactly one more: the message comes once, not for each further link.
             if ports[*switch] == most + 1 {
                 let name = quote(&body.switch.name);
                 let help = Some("spread the links over several switches and join those".into());
@@ -273,6 +279,7 @@ pub(crate) fn check_routes(
     segment_of: &[usize],
     report: &mut Report,
 ) {
+    // Most labs have no routes by hand, and the sets below cost time in large ones.
     if parts.nodes.iter().all(|n| n.value.routes.is_empty()) {
         return;
     }

@@ -39,6 +39,7 @@ pub fn set_node(settings: &mut Settings, key: &str, text: &str) -> Result<(), St
     if !node_keys().any(|known| known == key) {
         return Err(no_setting(key));
     }
+    // A copy, so that a text that is wrong in its second half changes nothing.
     let mut new = settings.clone();
     value(key, text, |value, path, report| {
         let value = (text != "none").then_some(value);
@@ -91,6 +92,7 @@ pub fn switch_kind(
         if ONLY_IN_FILES.contains(&key.as_str()) {
             return Err(format!("{key}: cannot be given to a switch of a running lab"));
         }
+        // The reader of files never sees a key twice, and would take the first one.
         if entries.iter().any(|known| known.key == *key) {
             return Err(format!("{key}: given twice"));
         }
@@ -102,6 +104,7 @@ pub fn switch_kind(
     let map = Yaml { place: Place::START, kind: Kind::Map(entries), text: String::new() };
     let mut report = Report::new("");
     let body = switch(name, &map, &Path::Root, &mut report);
+    // A new switch has no links yet.
     let around = Around { name, place: Place::START, ends: &[], is_taken: &|_| false, is_node };
     let kind = body.kind.finish(&around, &mut report);
     match first_problem(report) {

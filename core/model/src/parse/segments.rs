@@ -32,6 +32,7 @@ pub(crate) fn segment_of(parts: &Parts, links: &[Resolved<'_>]) -> Vec<usize> {
             End::Switch { switch } => Some(sets.find(*switch)),
             _ => None,
         });
+        // Numbers above those of all switches, so that the two kinds of segments never meet.
         segments.push(switch.unwrap_or(parts.switches.len() + index));
     }
     segments
@@ -45,6 +46,8 @@ pub(crate) fn check(
     report: &mut Report,
 ) -> Vec<EndsAddresses> {
     let mut checker = Checker::default();
+    // All subnets before any address: an address that comes first in the file must not set the
+    // prefix.
     checker.switch_subnets(parts, links, segment_of, report);
     for (link, &segment) in links.iter().zip(segment_of) {
         report.set_repetition(link.raw.repetition.clone());
@@ -101,6 +104,7 @@ impl Checker {
             }
         }
         for (index, origin) in parts.switches.iter().enumerate() {
+            // A switch without links is a segment too; its number counts down from the top.
             let segment = segments.get(&index).copied().unwrap_or(usize::MAX - index);
             report.set_repetition(origin.repetition.clone());
             for subnet in &origin.value.subnets {
@@ -291,6 +295,7 @@ impl Checker {
         for (_, prefix) in sorted {
             open.retain(|outer| outer.net.contains(&prefix.net));
             if let Some(outer) = open.first() {
+                // The message stands at the later line, where the reader is writing.
                 let (late, early) =
                     if prefix.place >= outer.place { (prefix, *outer) } else { (*outer, prefix) };
                 report.set_repetition(late.repetition.clone());

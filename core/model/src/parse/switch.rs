@@ -30,6 +30,7 @@ pub(crate) fn switch(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Repo
         .map_or_else(Vec::new, |v| values::subnet(v, &path.key("subnet"), report));
     let mtu = fields.get("mtu");
     switch.mtu = mtu.and_then(|v| values::mtu(v, &path.key("mtu"), report));
+    // In another kind it has been refused as a key of bridges.
     let stp = fields.get("stp").filter(|_| word == Some(bridge::WORD));
     let stp = stp.and_then(|v| read::boolean(v, &path.key("stp"), report));
     switch.stp = stp.unwrap_or_default();

@@ -120,6 +120,7 @@ impl Text {
                 Piece::Expr(expr) => {
                     let value = expr.evaluate(slots).map_err(|why| Failure::NoValue(place, why))?;
                     let text = value.to_string();
+                    // Only now is the length known: an expression may multiply texts.
                     work.spend(text.len())?;
                     filled.push_str(&text);
                 }
@@ -187,6 +188,7 @@ impl Template {
             let skip: &[&str] = if e.key == "children" { &["nodes"] } else { &[] };
             compile_entry(e, skip, indices, report)
         };
+        // All are compiled before the first failure counts, so that every error is told at once.
         let entries: Vec<_> = kept.map(entry).collect();
         let content = Content::Map(entries.into_iter().collect::<Option<_>>()?);
         Some(Template { place: node.place, content })
@@ -289,6 +291,8 @@ fn kind_of(template: &Text, text: &str) -> Kind {
         return Kind::Str;
     }
     match resolve(text) {
+        // An expression gives a text or a number. An empty one is a text of no letters, not a
+        // missing value.
         Kind::Null => Kind::Str,
         kind => kind,
     }

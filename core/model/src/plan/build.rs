@@ -161,6 +161,7 @@ impl Builder<'_> {
     fn segment_mtus(&self) -> Vec<Option<u32>> {
         let mtu = |switch: &usize| self.lab.switches[*switch].mtu;
         let segments = self.topology.segments.iter();
+        // The smallest: bridges drop larger frames without a word to the sender.
         segments.map(|s| s.switches.iter().filter_map(mtu).min()).collect()
     }
 
@@ -288,6 +289,7 @@ pub(super) fn digest_of(plan: &mut Plan) -> u64 {
     json(&mut digest, &plan.lab);
     json(&mut digest, &plan.switches);
     json(&mut digest, &plan.links);
+    // Only when there are some: digests of labs from before slices stay what they were.
     if !plan.slices.is_empty() {
         json(&mut digest, &plan.slices);
     }

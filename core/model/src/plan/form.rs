@@ -91,6 +91,7 @@ impl LinkForm {
     /// The form of a link of a plan on a machine with these possibilities.
     pub fn of(plan: &Plan, link: &PlannedLink, allowed: Allowed) -> LinkForm {
         let shm = plan.has_shm_end(link);
+        // A door has one form, with or without impairments.
         let form = LinkForm::plain(plan, link);
         if form != LinkForm::Pair {
             return form;
@@ -247,6 +248,7 @@ fn can_be_tap(plan: &Plan, link: &PlannedLink) -> bool {
         }
         end => plan.shm_switch_at(end).is_some(),
     };
+    // A link between two shared-memory switches has no node that could hold the tap.
     let nodes = link.ends.iter().filter(|e| matches!(e, PlannedEnd::Node { .. })).count();
     nodes == 1 && link.ends.iter().all(free) && !link.is_impaired()
 }

@@ -63,6 +63,7 @@ impl Plan {
             texts.push(("bgpd", self.bgp_text(slot, bgp, router)));
         }
         let given = |name: &str| router.config.contains_key(name);
+        // A file for a daemon replaces what the plan would say to it, as a whole.
         texts.retain(|(name, _)| !given(name));
         let own = texts.into_iter().map(|(name, text)| (name, FileContent::Text(text)));
         let by_hand = router.config.iter();
@@ -75,6 +76,7 @@ impl Plan {
             daemons.files.push(FileSpec::new(format!("{CONFIGURATION}/{name}.conf"), content));
         }
         if !node.files.iter().any(|file| file.path == "/etc/group") {
+            // FRR looks up the group of its sockets by name and ends when there is none.
             let text = FileContent::Text("root:x:0:\nfrrvty:x:0:root\n".to_owned());
             daemons.files.push(FileSpec::new("/etc/group", text));
         }
@@ -86,6 +88,7 @@ impl Plan {
     pub fn announced(&self, node: &PlannedNode) -> Option<(Ipv4Addr, u32, u32)> {
         let router = node.kind.as_router().filter(|router| router.separate)?;
         let ospf = router.ospf.as_ref()?;
+        // An area is written as a number or like an address (RFC 2328, section 1.2).
         let dotted = || ospf.area.parse::<Ipv4Addr>().map(u32::from).ok();
         let area = ospf.area.parse().ok().or_else(dotted)?;
         Some((id_of(node), area, killed_grace(router)))
@@ -96,10 +99,13 @@ impl Plan {
         for interface in &node.interfaces {
             text += &format!("interface {}\n", interface.name);
             if self.is_alone(interface) {
+                // Two routers need no designated router, whose election waits for the dead interval
+                // (RFC 2328, section 9.4).
                 text += " ip ospf network point-to-point\n";
             }
             text += &times("ip ospf", ospf);
         }
+        // Opaque LSAs carry the announcement of a graceful restart (RFC 3623, appendix A).
         text += &format!("router ospf\n ospf router-id {}\n capability opaque\n", id_of(node));
         text += &graceful(router);
         text += " timers throttle spf 10 100 1000\n timers throttle lsa all 100\n";
@@ -142,6 +148,8 @@ impl Plan {
             bgp.keepalive,
             bgp.keepalive.saturating_mul(4),
         );
+        // eBGP without policies exchanges nothing by default (RFC 8212). A lab wants what it was
+        // drawn for, so that is switched off above.
         let neighbours = self.bgp_neighbours(slot);
         for (address, system) in &neighbours {
             text += &format!(
@@ -149,6 +157,7 @@ impl Plan {
                  advertisement-interval 0\n",
             );
         }
+        // Each family over a session of its own: so next hops are of the family that they are for.
         for (family, is_of) in [("ipv4", true), ("ipv6", false)] {
             text += &format!(" address-family {family} unicast\n  redistribute connected\n");
             for (address, _) in neighbours.iter().filter(|(a, _)| a.is_ipv4() == is_of) {
@@ -231,6 +240,7 @@ fn graceful(router: &Router) -> String {
 /// of its name.
 fn id_of(node: &PlannedNode) -> Ipv4Addr {
     let made = || {
+        // The first byte is from 1 to 223: like a unicast address, and never 0.0.0.0 (RFC 6286).
         let [.., a, b, c, d] = hash(&["router", &node.name]).to_be_bytes();
         Ipv4Addr::new(a % 223 + 1, b, c, d)
     };

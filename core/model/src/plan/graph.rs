@@ -90,6 +90,7 @@ impl<'a> Graph<'a> {
                 }
             }
             End::Internet => {
+                // The first door in the file wins, so a later one changes nothing.
                 self.doors[segment].get_or_insert(address);
             }
             End::Switch { .. } | End::Host { .. } | End::Nowhere => {}

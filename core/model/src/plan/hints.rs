@@ -11,6 +11,7 @@ use crate::lab::{End, Lab, Node};
 
 /// The hints on a lab, in words.
 pub fn hints(lab: &Lab) -> Vec<String> {
+    // With `routing: none` the file says itself where packets go.
     if !lab.routing {
         return vec![];
     }
@@ -30,6 +31,7 @@ pub fn hints(lab: &Lab) -> Vec<String> {
     {
         let mut own: Vec<usize> = near.iter().map(|segment| networks[*segment]).collect();
         own.dedup();
+        // Pairs grow with the square, and one of them is enough for a hint.
         own.truncate(MOST_NETWORKS);
         // A node of one network that is not in the other, and vice versa.
         let only = |a: usize, b: usize| {

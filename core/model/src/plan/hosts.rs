@@ -50,6 +50,7 @@ fn aliases(nodes: &[PlannedNode], taken: &HashSet<&str>) -> Vec<String> {
     for name in nodes.iter().filter_map(|node| node.hostname.as_deref()) {
         *count.entry(name).or_default() += 1;
     }
+    // The C library takes the first line with a name: one for two nodes would hide the second.
     let alone =
         |name: &&str| count.get(name) == Some(&1) && !taken.contains(name) && *name != "localhost";
     let alias = |node: &PlannedNode| {

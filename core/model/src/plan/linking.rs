@@ -75,6 +75,8 @@ impl Plan {
     /// Why it is impossible; the plan is then unchanged.
     pub fn add_link(&mut self, new: NewLink) -> Result<LinkSlot, String> {
         let mut plan = self.clone();
+        // All steps work on a copy, so that a failure halfway leaves the plan as it was.
+        // All steps work on a copy, so that a failure halfway leaves the plan as it was.
         let bare = new.bare;
         let slot = plan.push_link(new)?;
         plan.decide_again(Some((slot, bare)))?;
@@ -93,6 +95,9 @@ impl Plan {
         if !found.ends.iter().all(inner) {
             return Err("it is a door, which comes and goes with its lab".into());
         }
+        // Without this link the segment would be two, and half of its nodes would need another prefix.
+        // Without this link the segment would be two, and half of its nodes would need another
+        // prefix.
         if ports == 2 {
             return Err("it joins two switches, whose nodes share one prefix; `netloom link set` \
                         takes it --down"
@@ -110,6 +115,8 @@ impl Plan {
     fn push_link(&mut self, new: NewLink) -> Result<LinkSlot, String> {
         let scheme = self.scheme.as_ref().ok_or(NO_SCHEME)?;
         let id = scheme.next_link;
+        // IPv6 needs 1280 bytes (RFC 8200, section 5), so a smaller MTU is refused where it is in use.
+        // An MTU may be too small for IPv6 alone, so it matters whether the link will have any.
         let by_hand = new.addresses.iter().flatten().any(|of| matches!(of, IpNet::V6(_)));
         let has_ipv6 = by_hand || scheme.pool.ipv6.is_some();
         if let Some(wrong) = new.mtu.and_then(|mtu| mtu_problem(mtu, has_ipv6)) {
@@ -198,6 +205,7 @@ impl Plan {
         mtu: u32,
     ) -> PlannedEnd {
         let lab = self.lab.clone();
+        // The set is made again for each end: the first end's interface is in the plan by now.
         let mut macs = Macs::with_taken(&lab, self.macs());
         match &new.ends[side] {
             NewEnd::Node { node, iface, there } => {
@@ -205,6 +213,7 @@ impl Plan {
                 let name = iface.clone().unwrap_or_else(|| free_interface(planned, there));
                 let mac = macs.take("node", &planned.name, &name);
                 let mac = new.macs[side].unwrap_or(mac);
+                // Programs in the node make interfaces too; the kernel refuses an index in use.
                 let known = planned.interfaces.iter().map(|i| i.index);
                 let number = next_index(known.chain(there.iter().map(|(_, index)| *index)));
                 let addresses = new.addresses[side].clone();
@@ -255,6 +264,7 @@ impl Plan {
         let readable = match other {
             NewEnd::Node { node, iface, there } => {
                 let node = &self.nodes[*node];
+                // Side 0 is planned first: a node at side 1 has no interface for this link yet.
                 let planned = node.interfaces.last().filter(|_| side == 1).map(|i| i.name.clone());
                 let name = iface.clone().or(planned).unwrap_or_else(|| free_interface(node, there));
                 Some(format!("{}-{name}", node.name.replace('/', "-")))
@@ -291,6 +301,7 @@ impl Plan {
     /// link without addresses yet, and which of its ends shall have none.
     fn decide_again(&mut self, fresh: Option<(LinkSlot, [bool; 2])>) -> Result<(), String> {
         let Some(scheme) = self.scheme.clone() else { return Err(NO_SCHEME.into()) };
+        // `up` of a file uses the same functions, so a link gets what the file would have given it.
         let mut lab = self.as_lab(&scheme);
         if let Some((slot, bare)) = fresh {
             lab.links[slot.get()].bare = bare;
@@ -298,6 +309,7 @@ impl Plan {
         let (names, topology) = (names(&lab), topology(&lab));
         let told = |e: PlanError| e.to_string();
         let blocks = |family| self.known_blocks(&scheme, family);
+        // IPv4 first: IPv6 takes the same numbers where they are free.
         let known = blocks(Family::V4);
         let ipv4 =
             address::assign(&lab, &names, &topology, Family::V4, None, known).map_err(told)?;
@@ -341,6 +353,7 @@ impl Plan {
                 }
                 PlannedEnd::Internet { addresses } => all.extend(addresses),
                 PlannedEnd::Host { .. } | PlannedEnd::Nowhere { .. } => {}
+                // Segments of switches have prefixes of their own, outside all blocks.
                 PlannedEnd::Port { .. } => return false,
             }
         }
@@ -351,12 +364,16 @@ impl Plan {
     fn as_lab(&self, scheme: &Scheme) -> Lab {
         let node = |node: &PlannedNode| Node {
             spec: Arc::clone(&node.spec),
+            // The routes themselves are in the plan and stay; here it counts only that they are by hand.
+            // The routes themselves are in the plan and stay; only that they are by hand counts
+            // here.
             routes: scheme.routed_by_hand.contains(&node.id).then(Vec::new),
             ..Node::default()
         };
         let switch = |switch: &super::PlannedSwitch| Switch {
             name: switch.name.clone(),
             subnets: scheme.switches.get(&switch.name).cloned().unwrap_or_default(),
+            // Neither addresses nor routes depend on it.
             mtu: None,
             stp: switch.stp,
             kind: switch.kind.clone(),
@@ -445,6 +462,9 @@ impl Plan {
             if of.routes.is_none() {
                 node.routes = routes;
             }
+            // The hash policy of multipath goes with routes: a node may have got or lost several ways.
+            // The hash policy of multipath goes with the routes: a node may have got or lost
+            // several next hops.
             let at = sysctl::take_out_several_ways(node);
             node.sysctls.splice(at..at, sysctl::of_several_ways(&node.name, &node.routes));
         }

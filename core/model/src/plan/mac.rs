@@ -28,6 +28,7 @@ impl<'a> Macs<'a> {
             if self.taken.insert(mac) {
                 return mac;
             }
+            // The lowest byte changes, so a search ends after as many steps as there are clashes.
             number = number.wrapping_add(1);
         }
     }

@@ -44,6 +44,7 @@ fn interfaces(lab: &Lab) -> Vec<[Option<String>; 2]> {
     let mut by_hand = vec![HashSet::new(); lab.nodes.len()];
     for end in lab.links.iter().flat_map(|l| &l.ends) {
         if let End::Node { node, iface: Some(name) } = end {
+            // All names by hand first: a later link may be called `eth0`.
             by_hand[*node].insert(name.as_str());
         }
     }
@@ -123,6 +124,7 @@ impl CoreNames {
     }
 
     fn new(lab: &Lab) -> Self {
+        // An interface of the host keeps its name when it comes into the core namespace.
         CoreNames::with_taken(lab.links.iter().flat_map(|l| &l.ends).filter_map(|end| match end {
             End::Host { iface } => Some(iface.clone()),
             _ => None,
@@ -189,6 +191,7 @@ fn ports(
             End::Switch { .. } => None,
             _ => Some(end_name(lab, other, interfaces[index][1 - side].as_deref())),
         };
+        // The kernel refuses both characters in names of interfaces.
         let readable = readable.and_then(|name| core.take(&name.replace([':', '/'], "-")));
         let letter = ["a", "b"][side];
         Some(readable.unwrap_or_else(|| core.take_like(&format!("p{index}{letter}"))))

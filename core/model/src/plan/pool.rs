@@ -31,6 +31,7 @@ impl Region {
     /// Divides a prefix into prefixes of a length, at most 2^63 of them.
     fn new(within: &IpNet, slot_len: u8) -> Self {
         let family = Family::of_net(within);
+        // The number of slots must fit a u64.
         let bits = slot_len.saturating_sub(within.prefix_len()).min(63);
         let (base, last) = range(within);
         Region { family, base, last, slot_len, slots: Slots::new(1 << bits) }
@@ -39,6 +40,7 @@ impl Region {
     /// Bars a prefix given by hand.
     fn bar(&mut self, prefix: &IpNet) {
         let (first, last) = range(prefix);
+        // Not only inside: a prefix that contains the region bars all of it.
         if Family::of_net(prefix) != self.family || first > self.last || last < self.base {
             return;
         }
@@ -107,6 +109,7 @@ impl Allocator {
         }
         let (switches, owners, segment_len) = match family {
             Family::V4 => {
+                // Two halves, so that switches and owners of links never compete for a slot.
                 let half = pool.prefix_len() + 1;
                 let (start, end) = range(&pool);
                 let upper = start + (end - start).div_ceil(2);
@@ -126,6 +129,7 @@ impl Allocator {
             variant: 0,
         };
         for region in std::iter::once(&mut new.switches).chain(&mut new.owners) {
+            // Blocks of a running lab are taken too; only their owners get more segments from them.
             let blocks = known.iter().map(|block| &block.prefix);
             by_hand.iter().chain(blocks).for_each(|prefix| region.bar(prefix));
         }
@@ -141,6 +145,7 @@ impl Allocator {
     /// The slot that these names prefer.
     fn wish(&self, names: &[&str]) -> u64 {
         let variant = self.variant.to_string();
+        // Variant 0 adds nothing to the hash: labs of earlier versions keep their addresses.
         let others: &[&str] = if self.variant == 0 { &[] } else { &["variant", &variant] };
         hash(&[names, others].concat())
     }
@@ -149,6 +154,7 @@ impl Allocator {
     pub(crate) fn switch(&mut self, name: &str) -> Option<IpNet> {
         let wish = self.wish(&["switch", name]);
         let slot = self.switches.take(wish)?;
+        // IPv6 takes a /48 a switch but uses one /64 of it, as hosts expect (RFC 4291, 2.5.1).
         let len = if self.family == Family::V4 { slot.prefix_len() } else { self.segment_len };
         Some(self.family.net(range(&slot).0, len))
     }
@@ -167,6 +173,7 @@ impl Allocator {
             if let Some(prefix) = region.take(wish) {
                 return Some((prefix, *block));
             }
+            // Prefixes are never given back here, so a full block need not be asked again.
             own.full += 1;
         }
         let ordinal = own.blocks.len().to_string();

@@ -43,6 +43,7 @@ pub(crate) fn ends_of_switches(lab: &Lab) -> Vec<Vec<PortEnd>> {
 
 /// The numbers of a switch's ports in their order: those that are given, else the lowest that are free.
 fn numbered(given: &[Option<u32>]) -> Vec<u32> {
+    // Given numbers first, wherever they stand: an earlier port must not take a later one's.
     let taken: HashSet<u32> = given.iter().flatten().copied().collect();
     let mut free = (1..).filter(|number| !taken.contains(number));
     given.iter().map(|given| given.or_else(|| free.next()).unwrap_or(u32::MAX)).collect()
@@ -87,6 +88,7 @@ pub(crate) fn with_number(lab: &str, switch: &str, mut kind: SwitchKind) -> Swit
 
 /// Numbers the ports of switches that number them.
 pub(super) fn number(switches: &[PlannedSwitch], links: &mut [PlannedLink]) {
+    // In two passes: the free numbers are known when all given ones are.
     let mut given: Vec<Vec<Option<u32>>> = vec![vec![]; switches.len()];
     for end in links.iter().flat_map(|link| &link.ends) {
         if let PlannedEnd::Port { switch, .. } = end {

@@ -44,6 +44,7 @@ pub(crate) fn add_routes(
     routes: &mut [Vec<Route>],
 ) -> Result<(), PlanError> {
     let tables: Vec<Tables<'_>> = graphs.iter().map(|of| Tables::new(lab, of.0, &of.1)).collect();
+    // The count comes first: the routes of a lab that is too large would not fit into memory.
     let count = tables.iter().fold(0_usize, |sum, of| sum.saturating_add(of.count()));
     if count > MOST_ROUTES {
         return Err(PlanError::TooManyRoutes { routes: count, most: MOST_ROUTES });
@@ -90,6 +91,7 @@ impl<'a> Tables<'a> {
     fn count_of_host(&self, places: &[Attachment]) -> usize {
         let door = places.iter().any(|place| self.graph.doors[place.segment].is_some());
         let components = first_routers(self.graph, places);
+        // This must agree with `add_host`, case by case.
         let behind = components.iter().enumerate().map(|(order, (component, _, _))| {
             let of = &self.targets.of[*component];
             match order {
@@ -141,6 +143,8 @@ impl<'a> Paths<'a> {
         let mut also = Arc::default();
         if self.several && steps.is_several() {
             let hops = hops.map(|hop| NextHop { via: hop.via, interface: hop.interface });
+            // Most routes of a router have one of few sets of next hops; shared, they are stored once.
+            // A router has many routes but few distinct lists of next hops.
             also = Arc::clone(self.also.entry(*steps).or_insert_with(|| hops.collect()));
         }
         Some(Route { to, via: Some(first.via), interface: first.interface, also })
@@ -211,11 +215,13 @@ impl OfComponent {
         routes: &mut Vec<Route>,
     ) {
         let ways: &'a Ways = paths.ways;
+        // A large lab has millions of routes: the slack of doubling would cost up to as much again.
         routes.reserve_exact(self.count() + 1);
         routes.extend(paths.route(family.everything(), ways.to_door()));
         for (owner, to) in &self.blocks {
             if let Some(route) = paths.route(*to, ways.to_router(*owner)) {
                 routes.push(route);
+            // Only with a default route: without one the kernel answers "unreachable" by itself.
             } else if *owner == router && !ways.to_door().is_empty() {
                 routes.extend(own_block(graph, router, to));
             }
@@ -264,6 +270,9 @@ fn add_host(
         let mut behind = targets.of[*component].without(places);
         if let (0, Some(pool)) = (order, pool) {
             let all = behind.len();
+            // One route to the pool serves for all prefixes in it: connected ones are longer and win.
+            // One route to the pool serves for all prefixes in it: connected ones are longer and
+            // win.
             behind.retain(|prefix| !pool.contains(prefix));
             if behind.len() < all {
                 behind.insert(0, pool);
@@ -288,6 +297,7 @@ fn first_routers<'a>(
             first.push((component, router, place));
         }
     }
+    // The sort is stable, so components of the same kind stay in the order of the interfaces.
     first.sort_by_key(|(component, _, _)| !graph.has_door[*component]);
     first
 }

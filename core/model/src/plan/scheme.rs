@@ -56,6 +56,7 @@ impl Numbering {
     pub fn of(plan: &Plan) -> Numbering {
         let scheme = plan.scheme.as_ref();
         let was = |node: &PlannedNode| {
+            // What it was first, not what it was last: the addresses stem from then.
             let known = scheme.and_then(|scheme| scheme.numbered_as.get(&node.name));
             (node.name.clone(), known.copied().unwrap_or(node.forwarding))
         };
@@ -87,6 +88,7 @@ impl Scheme {
         switches: &[Switch],
         id: impl Fn(usize) -> NodeId,
     ) {
+        // Rebuilt as a whole: a removed link may have freed a block.
         self.switches.clear();
         self.blocks.clear();
         for addressing in both {

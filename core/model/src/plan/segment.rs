@@ -38,6 +38,7 @@ pub(crate) fn topology(lab: &Lab) -> Topology {
     let (of_switch, mut segments) = switch_segments(lab);
     let mut of_link = Vec::with_capacity(lab.links.len());
     for (index, link) in lab.links.iter().enumerate() {
+        // Both switches of a link between two are in one segment, so the first will do.
         let of = link.ends.iter().find_map(|end| switch_of(end).map(|s| of_switch[s]));
         let of = of.unwrap_or_else(|| {
             segments.push(Segment::default());
@@ -78,6 +79,7 @@ fn switch_segments(lab: &Lab) -> (Vec<usize>, Vec<Segment>) {
 
 fn root(parent: &mut [usize], mut at: usize) -> usize {
     while parent[at] != at {
+        // Path halving keeps long chains of switches cheap.
         parent[at] = parent[parent[at]];
         at = parent[at];
     }

@@ -53,6 +53,7 @@ impl Steps {
         let (mine, theirs) = (*self, other.as_slice());
         let (mut left, mut right) = (mine.as_slice().iter().peekable(), theirs.iter().peekable());
         self.count = 0;
+        // A merge of two ascending lists that drops what both have.
         while self.count < MOST_HOPS {
             let next = match (left.peek(), right.peek()) {
                 (Some(a), Some(b)) => **a.min(b),
@@ -164,6 +165,7 @@ impl Ways {
         for router in &self.level {
             for place in &graph.of_node[*router] {
                 let known = &mut self.segment_distance[place.segment];
+                // Several routers may reach a segment at the same distance: all their steps count.
                 if *known == FAR {
                     *known = distance;
                     self.crossed.push(place.segment);
@@ -180,12 +182,14 @@ impl Ways {
     /// Crosses a segment to all routers on it that are not nearer.
     fn cross(&mut self, graph: &Graph<'_>, place: Attachment, (from, distance): (usize, u32)) {
         let steps = self.to_segment[place.segment];
+        // Breadth first, so the first door seen is a nearest one.
         if let Some(via) = graph.doors[place.segment]
             && self.to_door.is_empty()
         {
             self.to_door = self.or_step(&steps, Hop { via, interface: place.interface });
         }
         for next in &graph.routers[place.segment] {
+            // A router as near as this one is no step forward; by way of it packets could circle.
             if next.node == from || self.router_distance[next.node] <= distance {
                 continue;
             }

@@ -47,6 +47,7 @@ impl Slots {
                     self.taken.insert(at);
                     return Some(at);
                 }
+                // The row is a circle: slots before the wish are as good as those after it.
                 Some(last) if last.saturating_add(1) >= self.count => at = 0,
                 Some(last) => at = last + 1,
             }

@@ -79,6 +79,7 @@ fn put<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     map: &mut A,
 ) -> Result<(), A::Error> {
     if to.is_some() {
+        // serde's derive refuses a key twice; this reader must not be laxer.
         return Err(A::Error::duplicate_field(key));
     }
     *to = Some(map.next_value()?);
@@ -98,6 +99,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
+        // The derived keys are taken out on the way: the rest is what the lab says of the node.
         while let Some(key) = self.map.next_key::<String>()? {
             if !self.derived.read(&key, &mut self.map)? {
                 return seed.deserialize(key.into_deserializer()).map(Some);

@@ -74,6 +74,8 @@ pub(crate) fn take_out_several_ways(node: &mut PlannedNode) -> usize {
     let own = sysctls(&plain).len().min(node.sysctls.len());
     for families in [[true, true], [true, false], [false, true]] {
         let list = of_families(&node.name, families);
+        // The list as a whole is compared: the file may set one of these keys itself, and that must
+        // stay.
         if node.sysctls[own..].starts_with(&list) {
             node.sysctls.drain(own..own + list.len());
             break;

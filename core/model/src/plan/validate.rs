@@ -73,6 +73,7 @@ impl Plan {
             return no("more ids were given away than any lab has");
         }
         let mut names = Once::new();
+        // Nodes and switches share one set of names: the commands name either without its kind.
         self.check_nodes(&mut names)?;
         for switch in &self.switches {
             let of = |problem| format!("switch {:?}: {problem}", switch.name);
@@ -110,6 +111,7 @@ impl Plan {
         }
         at_most(node.name.split('/').count(), MAX_DEPTH, "nodes live in each other")?;
         let of_name = node.name.rsplit_once('/').map(|(parent, _)| parent);
+        // A parent before its child rules out circles, and lets the lab be built in one pass.
         let parent = node.parent.filter(|parent| *parent < slot);
         let parent = parent.and_then(|parent| self.node_at(parent));
         if node.parent.is_some() != parent.is_some() {
@@ -134,9 +136,11 @@ impl Plan {
             }
             names.take(own.name.as_str(), "interface")?;
             indexes.take(own.index, "index")?;
+            // Links choose the indexes from `FIRST_HIDDEN` on for their hidden interfaces.
             if !(1..FIRST_HIDDEN).contains(&own.index) || !MTUS.contains(&own.mtu) {
                 return no(format!("interface {:?}: index or mtu cannot be used", own.name));
             }
+            // Both must name each other, because code follows the places from either side.
             let this = |end: &PlannedEnd| matches!(end, PlannedEnd::Node { node, interface } if *node == slot && *interface == at);
             let link = self.link_at(own.link);
             if own.link != LinkSlot::NOT_SHOWN
@@ -153,6 +157,7 @@ impl Plan {
                     "leads nowhere"
                 } else if !route.via.iter().chain(route.also.iter().map(|hop| &hop.via)).all(fits) {
                     "has a next hop of the other family"
+                // Linux refuses such a route of IPv4, and cuts the bits off one of IPv6.
                 } else if route.to.trunc() != route.to {
                     "has bits that are not of the network"
                 } else {
@@ -170,6 +175,9 @@ impl Plan {
         let (mut places, mut every, mut any) = (HashSet::new(), HashSet::new(), HashSet::new());
         for node in &self.nodes {
             for port in &node.ports {
+                // The kernel refuses to bind an address beside the wildcard of its family, in either order.
+                // The kernel refuses to bind an address beside the wildcard of its family, in
+                // either order.
                 let all = port.places();
                 let of = |at: &SocketAddr| (port.protocol, at.is_ipv4(), at.port());
                 // Those of one port do not clash.
@@ -209,6 +217,7 @@ impl Plan {
         if let Some(switch) = without {
             return no(format!("switch {:?}: its bridge has no name", switch.name));
         }
+        // Ports' indexes start there, and both live in the core namespace.
         let most = indexes.0.iter().max().copied().unwrap_or(0);
         if most < FIRST_PORT { Ok(()) } else { no(format!("a bridge's index is {most}")) }
     }
@@ -216,6 +225,7 @@ impl Plan {
     fn check_links(&self) -> Checked {
         let (mut names, mut ids) = (Once::new(), Once::new());
         let (mut core, mut hosts) = (Once::new(), Once::new());
+        // The view of a part of a lab has no scheme, and so does not know which ids were given.
         let next = self.scheme.as_ref().map_or(MOST_IDS, |scheme| scheme.next_link.get());
         let mut ports: HashMap<usize, Once<u32>> = HashMap::new();
         let mut counts: HashMap<usize, usize> = HashMap::new();
@@ -270,6 +280,7 @@ impl Plan {
         for end in &link.ends {
             self.check_end(at, end)?;
         }
+        // The same rules as those of the lab file: see `parse::link`.
         match &link.ends {
             [PlannedEnd::Node { .. }, PlannedEnd::Node { .. }] if link.ends[0] == link.ends[1] => {
                 no("joins an interface to itself")
@@ -309,6 +320,8 @@ impl Plan {
                 if switch.kind.numbers_ports() != number.is_some() {
                     return no("the number of a port is there if its switch has numbers for them");
                 }
+                // A valid number stands in where the kind has none, so that one check below serves all.
+                // A valid number stands in where the kind has none, so that one check serves all.
                 (name, number.unwrap_or(1))
             }
             PlannedEnd::Nowhere { name, .. } => (name, 1),
@@ -323,6 +336,7 @@ impl Plan {
 
     fn check_scheme(&self, scheme: &Scheme) -> Checked {
         let (v4, v6) = (scheme.pool.ipv4.map(IpNet::from), scheme.pool.ipv6.map(IpNet::from));
+        // The allocator's own bounds: a pool is divided by fixed lengths, see `pool`.
         for (pool, most) in [(v4, 16), (v6, 32)] {
             if let Some(pool) = pool.filter(|pool| pool.prefix_len() > most) {
                 return no(format!("pool {pool}: at most /{most} is large enough"));
@@ -332,6 +346,7 @@ impl Plan {
         let mut blocks = Once::new();
         for (node, prefix) in &scheme.blocks {
             blocks.take(prefix.trunc(), "block")?;
+            // A block must hold at least one segment.
             let (pool, longest) = if prefix.addr().is_ipv4() { (v4, 30) } else { (v6, 64) };
             let within = pool.is_some_and(|pool| pool.contains(&prefix.trunc()));
             if !within || prefix.prefix_len() > longest || prefix.prefix_len() == 0 {

@@ -49,6 +49,7 @@ impl RawSlices {
                 all.push((name.clone(), part.switch.place, spaces));
             }
         }
+        // Sets with faults of their own would give overlaps that nobody wrote.
         if report.is_empty() {
             for (switch, parts) in &by_switch {
                 check_apart(switch, parts, report);
@@ -168,6 +169,7 @@ fn check_apart(switch: &str, parts: &[(String, Place, Vec<Space>)], report: &mut
 
 /// Faults of the spaces by themselves.
 fn alone(spaces: &[Space]) -> Option<String> {
+    // The key only marks entries on switches; for a check any will do.
     match Slicing::new(vec![sliced("it", spaces)], Key([0; 16])) {
         Err(Error::Space { why, .. }) => Some(why.to_owned()),
         Err(Error::TooFine { .. }) => {

@@ -63,6 +63,7 @@ fn whole(tree: &Yaml, report: &mut Report) -> Option<PolicyFile> {
         problem: &|_| None,
         port: &|switch, port| port_of(&switches, switch, port),
     };
+    // Every name counts as a node here: `refuse_nodes` says better what is wrong with one.
     let slices = raw.finish(&around, &|_| true, report);
     refuse_nodes(&slices, report);
     Some(PolicyFile { switches, slices })
@@ -111,6 +112,7 @@ fn switches(value: &Yaml, path: &Path<'_>, report: &mut Report) -> BTreeMap<Stri
                 read::expected(value, &path.key("datapath"), what, report);
             }
         }
+        // At most one switch may leave its number open: else it would be chance which is which.
         if let Some(line) = taken.insert(switch.datapath.map(DatapathId::get), entry.place.line) {
             let message = match switch.datapath {
                 Some(id) => format!("datapath: {id} is taken on line {line}"),

@@ -12,6 +12,8 @@ pub(crate) fn port(ends: &[PortEnd], name: &str) -> Result<(String, u32), String
             return Ok((end.port.clone(), end.number));
         }
         if end.to == name {
+            // A later end may still have the very name or number, so only two of this kind are
+            // ambiguous.
             if found.is_some() {
                 return Err(format!("{shown} has several links here; name one by NODE:IFACE"));
             }

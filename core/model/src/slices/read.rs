@@ -56,6 +56,7 @@ pub(crate) fn read(value: &Yaml, path: &Path<'_>, report: &mut Report) -> RawSli
             report.error(*place, problem);
         }
         if slices.is_full() {
+            // Checks of pairs grow with the square, so the rest of the file is not even read.
             report.error(value.place, format!("{path}: more than {MOST_SLICES} slices"));
             break;
         }
@@ -179,6 +180,7 @@ fn quota(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> SliceQuot
         let value = fields.get(key)?;
         let path = path.key(key);
         let rate = read::scalar(value).and_then(units::packet_rate);
+        // Zero would stop the slice without a word; leaving the key out means no limit.
         let number = rate.and_then(|rate| u32::try_from(rate).ok()).filter(|rate| *rate > 0);
         if number.is_none() {
             read::expected(value, &path, "a number a second like 200/s or 1k/s", report);
@@ -320,6 +322,7 @@ fn prefixes(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<IpNet> {
 /// `A` or `A..B`, with B at most `most`.
 fn range(text: &str, most: u16) -> Option<(u16, u16)> {
     let number = |text: &str| {
+        // `parse` takes a sign as well, `+80`.
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse::<u16>().ok().filter(|number| plain && *number <= most)
     };

@@ -65,6 +65,7 @@ impl SliceSpace {
         &self,
         mut number: impl FnMut(&str) -> Option<u32>,
     ) -> Result<Vec<Space>, String> {
+        // Counted before any is made: lists multiply. Two directions, each with ARP, are the four.
         if self.end.count().saturating_mul(self.peer.count()) > MOST_SPACES / 4 {
             return Err(format!("its lists stand for more than {MOST_SPACES} spaces"));
         }
@@ -83,6 +84,7 @@ impl SliceSpace {
             for other in self.peer.sides() {
                 for (source, destination) in [(one, other), (other, one)] {
                     for space in between(&base, source, destination)? {
+                        // Equal ends give the same space for both directions.
                         if !all.contains(&space) {
                             all.push(space);
                         }

@@ -61,6 +61,7 @@ fn addresses(link: &Link, by_end: &ByEnd<'_>) -> Yaml {
     let is_bare = |side: usize| link.bare[side] && matches!(link.ends[side], End::Node { .. });
     let nodes = link.ends.iter().filter(|end| matches!(end, End::Node { .. })).count();
     let bare = (0..2).filter(|side| is_bare(*side)).count();
+    // The word stands for the whole link, so it says nothing of an end that has an address.
     if bare > 0 && bare == nodes && link.addresses.iter().all(Vec::is_empty) {
         return Yaml::word("none");
     }

@@ -85,7 +85,9 @@ fn whole(node: &Node, inner: Vec<(String, Yaml)>, count: usize, around: Option<I
     body.some("protect", self::protect(protect));
     body.unless("charge-receive", charge_receive, &charges_by_default(limits, protect));
     put_children(&mut body, *children, inner, count);
+    // FRR needs it and the reader sets it, so it goes without saying there.
     body.unless("privileged", privileged, &kind.as_router().is_some_and(|router| router.frr));
+    // A child has those of its parent unless it says otherwise.
     if *ids != around {
         body.text("ids", ids.map(Ids::word));
     }
@@ -107,6 +109,7 @@ fn whole(node: &Node, inner: Vec<(String, Yaml)>, count: usize, around: Option<I
     }
     let texts = node.sysctls.iter().map(|(key, text)| (key.clone(), Yaml::text(text)));
     body.some("sysctls", Yaml::Map(texts.collect()));
+    // The reader gives such a router an empty list by itself.
     let learns = kind.as_router().is_some_and(Router::learns_routes);
     if let Some(routes) = node.routes.as_ref().filter(|all| !(learns && all.is_empty())) {
         body.put("routes", Yaml::List(routes.iter().map(route).collect()));

@@ -109,6 +109,7 @@ impl Yaml {
     /// What stands after a key or the dash of an item that begins at column `at`; `used` of its line are taken.
     fn put(&self, out: &mut String, at: usize, used: usize, is_item: bool) {
         let flow = self.flow();
+        // A scalar stays on its line however long: to break it would change its text.
         if !self.has_lines() && (used + 1 + flow.chars().count() <= WIDTH || self.is_scalar()) {
             let _ = writeln!(out, " {flow}");
             return;
@@ -178,6 +179,8 @@ fn literal(text: &str) -> Option<&'static str> {
     let bare = text.trim_end_matches('\n');
     let plain = text.chars().all(seen)
         && !bare.is_empty()
+        // A literal block takes its indent from its first line, so that must not begin with a
+        // space.
         && !bare.starts_with([' ', '\n'])
         && bare.split('\n').all(|line| !line.ends_with(' '));
     match text.len() - bare.len() {

@@ -104,6 +104,7 @@ fn address(text: &str) -> Result<(IpAddr, u16), String> {
             None => Err(format!("found {rest:?} instead of :PORT after the address")),
         };
     }
+    // Without brackets the last group would be taken for a port.
     if text.parse::<Ipv6Addr>().is_ok() {
         return Err(format!("write an IPv6 address in brackets: [{text}]"));
     }

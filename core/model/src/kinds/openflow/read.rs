@@ -37,6 +37,7 @@ pub(crate) fn read(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) ->
         None if options.controllers.is_empty() => FailMode::Standalone,
         None => FailMode::Secure,
     };
+    // Only where the file says so itself: slices refuse it there, and change it elsewhere.
     let standalone = options.fail == FailMode::Standalone;
     raw.standalone = fields.get("fail").filter(|_| standalone).map(|value| value.place);
     if let Some(value) = fields.get("versions") {
@@ -77,6 +78,7 @@ pub(crate) fn tls(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
         }
         Some(text.to_owned())
     };
+    // All four are read before one that is missing ends this, so that each error is told.
     let (authorities, name) = (text("authorities"), text("name"));
     let (certificate, key) = (text("certificate"), text("key"));
     if certificate.is_some() != key.is_some() {
@@ -191,6 +193,7 @@ fn versions(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Vec<OpenflowV
             }
         }
     });
+    // The plan requires them in order, and an order in the file has no meaning.
     found.sort_unstable();
     found.dedup();
     found

@@ -90,6 +90,7 @@ fn arena(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<u32> {
     }
     let message =
         format!("{path}: {} is not a power of two from 256KiB to 64MiB", value.describe());
+    // Both bounds are powers of two, so this stays within them.
     let next = bytes.clamp(*ARENA.start(), *ARENA.end()).next_power_of_two() >> 10;
     report.error_with(value.place, message, Some(format!("write {next}KiB")));
     None
@@ -178,6 +179,7 @@ fn vlan(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Option<Por
     let native_vid = native.and_then(|v| vid(v, &path.key("native"), report));
     let access = vlan.and_then(|v| vid(v, &path.key("vlan"), report));
     let allowed = trunk.map(|v| trunk_vids(v, &path.key("trunk"), report));
+    // By the keys, not by their values: it is wrong also where one of them cannot be read.
     if let (Some(_), Some(trunk)) = (vlan, trunk) {
         report.error(trunk.place, format!("{path}: `vlan` and `trunk` exclude each other"));
     }
@@ -314,6 +316,7 @@ impl<'l> Around<'l> {
 
     /// The end that a name means: a port's name, or the object that exactly one link leads to.
     fn end(&self, name: &str) -> Option<&'l PortEnd> {
+        // A port's whole name first: a node may be called as another link is.
         let whole = self.ends.iter().find(|end| end.port == name);
         let mut leading = self.ends.iter().filter(|end| end.to == name);
         whole.or_else(|| leading.next().filter(|_| leading.next().is_none()))
@@ -325,6 +328,7 @@ impl<'l> Around<'l> {
         if self.ends.iter().any(|end| end.to == name) {
             return Some(format!("{shown} has several links here"));
         }
+        // A program must not join by the name of something else in the lab.
         if (self.is_taken)(name) || name == "internet" {
             return Some(format!("{shown} has no link here"));
         }
@@ -394,6 +398,7 @@ fn check_count(options: &ShmSwitch, known: &Around<'_>, report: &mut Report) {
     let most = super::MOST_PORTS;
     let links: std::collections::HashSet<&str> = known.names().collect();
     let programs = options.ports.keys().filter(|name| !links.contains(name.as_str())).count();
+    // Ports with rules for programs count although nobody has joined yet: they are kept for them.
     let count = known.ends.len() + programs;
     if count > most {
         let name = quote(known.name);
@@ -424,6 +429,7 @@ fn check_mirrors(
         resolve(&mut mirror.to, *to, report);
         for (name, place) in mirror.from.iter_mut().zip(from) {
             resolve(name, *place, report);
+            // Each copy would be copied in turn.
             if *name == mirror.to {
                 let message =
                     format!("mirrors: {} would get copies of its own frames", quote(name));

@@ -140,7 +140,9 @@ fn check_env(node: &PlannedNode) -> Checked {
         texts([value.as_str()].into_iter(), "a variable")?;
     }
     for (path, value) in &node.sysctls {
+        // Other trees of `/proc/sys` belong to the whole machine, not to a network namespace.
         let inner = path.strip_prefix('-').unwrap_or(path).strip_prefix("net/");
+        // The path is joined to `/proc/sys`; `..` would lead out of it.
         let part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
         if !inner.is_some_and(|inner| inner.split('/').all(part)) {
             return no(format!("{path:?} is not a sysctl of a node"));
@@ -196,9 +198,11 @@ fn check_router(router: &Router) -> Checked {
     if let Some(ospf) = &router.ospf {
         let area = ospf.area.as_str();
         let known = area.parse::<u32>().is_ok() || area.parse::<std::net::Ipv4Addr>().is_ok();
+        // It goes into FRR's configuration as it is, so nothing but an area may be in it.
         if !known || !area.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
             return no(format!("ospf: {area:?} is not an area"));
         }
+        // FRR's commands take both from 1 on.
         if ospf.hello == 0 || ospf.dead == 0 {
             return no("ospf: a time is 0");
         }

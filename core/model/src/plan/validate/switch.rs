@@ -29,6 +29,7 @@ pub(super) fn check(switch: &PlannedSwitch) -> Checked {
 }
 
 fn check_shm(switch: &ShmSwitch) -> Checked {
+    // Offsets into the arena are masked, not divided.
     let arena = switch.arena.is_power_of_two() && shm::ARENA.contains(&switch.arena.into());
     if switch.mode > 0o777 || !arena || switch.ageing > shm::MOST_AGEING {
         return no("mode, arena or ageing cannot be used");
