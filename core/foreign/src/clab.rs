@@ -38,12 +38,14 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         true => rendered(job, text)?,
         false => text.to_owned(),
     };
+    // Templates first, then variables: a template may write `${NAME}`.
     let expanded = variables::expand(job, &rendered)?;
     let tree = job.tree(job.file, expanded.as_bytes())?;
     let root = At::root(job.file, &tree, job.ledger);
     let Some(topology) = root.get("topology") else {
         return Err(wrong(job.file, 1, "no `topology`: not a lab of containerlab"));
     };
+    // Before anything is read: a lab with half of its parts would look like a good import.
     check(job, &root)?;
     let mut draft = Draft::default();
     head(&root, &mut draft);
@@ -53,6 +55,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let network = Network::new(job.options.management, root.get("mgmt"));
     nodes(job, &layers, &network, &mut lab, &mut draft);
     links::read(job, &topology, &lab, &network, &mut draft)?;
+    // Last: only now is known whether a node or a link needs the network.
     network.finish(&mut draft);
     layers.finish();
     Ok(draft)

@@ -21,6 +21,7 @@ pub(crate) fn is_closed(path: &str) -> bool {
 
 /// Whether a file of a node has to wait, which then has another path.
 pub(crate) fn waits(node: &Node, file: &mut File) -> bool {
+    // With an image all folders are the node's own.
     let waits = !node.has_image() && is_closed(&file.path);
     if waits {
         file.path = format!("{WAITING}{}", file.path);

@@ -40,6 +40,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         });
         networks.get("#text").iter().for_each(At::carried);
     }
+    // Networks and devices first: links name both by their numbers.
     for devices in root.get("devices").iter().flat_map(At::items) {
         for at in devices.get("device").iter().flat_map(At::items) {
             devices::read(job, &root, &at, &mut places, &mut draft);
@@ -52,6 +53,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
             }
         }
     }
+    // Last: the gateway follows from the addresses that links give.
     devices::routes(&places, &root, &mut draft);
     surroundings(&root);
     Ok(draft)

@@ -187,6 +187,7 @@ impl Writer<'_> {
         }
         self.out.push_str("      ports:\n");
         for port in &node.ports {
+            // Without an address Docker would open the port on every address of the host.
             for place in port.places() {
                 let one = Published { address: Some(place.ip()), ..*port };
                 let _ = writeln!(self.out, "        - {}", quoted(&one.to_string()));
@@ -216,6 +217,7 @@ impl Writer<'_> {
         for route in &node.routes {
             let mut words = vec!["ip".to_owned()];
             words.extend(route.to.addr().is_ipv6().then(|| "-6".to_owned()));
+            // Not `add`: the container may have a default route of its management network already.
             words.extend(["route", "replace"].map(str::to_owned));
             words.push(route.to.to_string());
             let device = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str());

@@ -76,6 +76,7 @@ fn write(node: &mut Node, mut daemons: String, text: String) {
         node.files.push(File { path: path.into(), content: Content::Text(content), mode: 0o644 });
     }
     node.forwarding = Some("true");
+    // FRR's daemons start only where they get the capability SYS_ADMIN.
     node.keys.push(("privileged", "true".into()));
 }
 

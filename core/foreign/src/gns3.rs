@@ -53,7 +53,9 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
             draft.links.push(link);
         }
     }
+    // After links: rules of ports are by what is linked there.
     vlans::carry(&switches, &linked, &mut draft);
+    // Doors before hosts, which get addresses of their networks.
     nat::doors(&mut draft);
     nodes::addresses(job, &places, &topology, &mut draft);
     nodes::macs(&places, &topology, &mut draft);

@@ -239,6 +239,7 @@ fn links(
         draft.links.push(Link { ends: [end, End::port(switch)], ..Link::default() });
     }
     if bridged {
+        // Docker's bridge comes after the interfaces of the lab, as in Kathara.
         let number = device.interfaces.keys().last().map_or(0, |last| last + 1);
         door(name, &format!("eth{number}"), draft);
     }
@@ -247,6 +248,7 @@ fn links(
 /// A way to the host's network, by addresses like those of Docker's bridge; one prefix for each device.
 fn door(name: &str, iface: &str, draft: &mut Draft) {
     let doors = draft.links.iter().filter(|link| link.ends[1].at == "internet").count();
+    // One prefix for each device is what 172.17.0.0/16 has room for.
     let Ok(number) = u8::try_from(doors) else { return };
     let net = |last| Ipv4Net::new(Ipv4Addr::new(172, 17, number, last), 30).ok().map(IpNet::V4);
     let mut ends = [End::of(name, iface), End::port("internet")];

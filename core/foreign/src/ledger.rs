@@ -182,6 +182,7 @@ impl Ledger {
     pub(crate) fn find(&self, after: Option<Id>, node: &str, value: &str) -> Option<Id> {
         let lines = self.lines.borrow();
         let mut words = self.words.borrow_mut();
+        // Made once: a lab has thousands of items, and each value that is refused is looked for.
         let words = words.get_or_insert_with(|| {
             let mut found: HashMap<String, Vec<Id>> = HashMap::new();
             for (id, line) in lines.iter().enumerate() {

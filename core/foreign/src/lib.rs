@@ -240,6 +240,7 @@ pub fn recognise(file: &str, content: &[u8]) -> Option<Format> {
         () if [".gotmpl", ".clab.yml", ".clab.yaml"].iter().any(|end| name.ends_with(end)) => {
             Some(Format::Containerlab)
         }
+        // Endings first: they are the formats' own. Contents decide where a name says nothing.
         () if name.ends_with(".py") => Some(Format::Mininet),
         () if name.ends_with(".gns3") => Some(Format::Gns3),
         () if name.ends_with(".imn") => Some(Format::Imunes),
@@ -358,6 +359,7 @@ pub(crate) fn valid_name(wish: &str) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let name: String = wish.chars().map(|c| if kept(c) { c } else { '-' }).collect();
     let mut name = name.trim_start_matches(['-', '_', '.']).to_owned();
+    // Below the bound of 253, so that a number for a second one of the name fits behind it.
     name.truncate(200);
     if ["host", "internet", "localhost", "nowhere"].contains(&name.as_str()) {
         name.push_str("-1");

@@ -81,6 +81,8 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         }
     }
     let controllers = switches::controllers(&root, &record);
+    // Nodes and switches before links, whose ends they are; hosts last, since their routes need
+    // links.
     switches::read(&root, &record, &controllers, &mut draft);
     links::read(&root, &record, &mut draft);
     hosts::read(&root, &record, &mut draft);

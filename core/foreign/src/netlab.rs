@@ -79,9 +79,11 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     head(job, &root, &mut draft);
     let mut pools = Pools::read(&root);
     let (mut nodes, others) = nodes::read(job, &root, &mut pools, &mut draft)?;
+    // Before links: whether a link leads to another system decides its role, and by that its pool.
     bgp::systems(&root, &mut nodes);
     let named = links::named(&root, &mut pools);
     links::read(&root, (&mut nodes, &others), (&mut pools, &named), &mut draft);
+    // After all links, which give interfaces their addresses and neighbours.
     routers(&nodes, &mut draft);
     gateways(&nodes, &mut draft);
     Ok(draft)

@@ -32,6 +32,7 @@ pub(crate) fn planned(
     (file, from, base): (&str, &str, &str),
     ledger: &Ledger,
 ) -> Result<(String, Lab, Plan), (String, String)> {
+    // Taken before anything goes: the account looks for the names in the source.
     let names = crate::settle::source_names(draft);
     let mut rounds = 0;
     loop {
@@ -42,6 +43,7 @@ pub(crate) fn planned(
         };
         rounds += 1;
         let pieces = pieces(&problem, &written, draft);
+        // An error that leads to no piece would come again in each round.
         if pieces.is_empty() || rounds > ROUNDS {
             let why = match problem {
                 Problem::Text(errors) => errors.to_string(),
@@ -75,8 +77,10 @@ fn pieces(problem: &Problem, written: &Written, draft: &Draft) -> BTreeMap<Piece
         Problem::Text(errors) => {
             for error in &errors.list {
                 let line = usize::try_from(error.line).unwrap_or(0).saturating_sub(1);
+                // The head is ours: to take it out would leave no lab.
                 let piece = written.pieces.get(line).filter(|piece| **piece != Piece::Head);
                 if let Some(piece) = piece {
+                    // The first error of a piece is its cause; others often follow from it.
                     found.entry(*piece).or_insert_with(|| error.message.clone());
                 }
             }

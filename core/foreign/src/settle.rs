@@ -136,6 +136,7 @@ impl Commands {
     fn into_nodes(mut self, draft: &mut Draft) {
         for node in &mut draft.nodes {
             let own = self.0.remove(&node.name).unwrap_or_default();
+            // Before the node's own commands, which expect the network of the other program.
             node.setup.splice(0..0, own);
         }
     }
@@ -387,6 +388,8 @@ fn addresses(
             let mut stays = vec![];
             for net in std::mem::take(&mut end.addresses) {
                 let ipv6 = net.addr().is_ipv6();
+                // The first address of each family goes to the link, further ones by commands: a
+                // lab file has one.
                 let why = match taken.refuses(&net, segment) {
                     _ if small && ipv6 => Some("its MTU is below that of IPv6".to_owned()),
                     _ if std::mem::replace(&mut seen[usize::from(ipv6)], true) => {
@@ -395,6 +398,8 @@ fn addresses(
                     why => why,
                 };
                 let Some(why) = why else {
+                    // Nothing is said of it, but its place in the source counts as found: the next
+                    // one takes another.
                     teller.find(item, &end.at, &net.to_string());
                     taken.take(&net, segment, format!("{}:{iface}", end.at));
                     stays.push(net);

@@ -182,6 +182,7 @@ pub(crate) fn walk(files: &dyn Files, folder: &str, most: usize) -> Vec<Below> {
                 None => found.push(Below { path: below, found: Found::Other, empty: false }),
             }
         }
+        // One more than allowed is enough: the caller refuses the folder by that.
         if found.len() > most {
             break;
         }

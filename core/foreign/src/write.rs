@@ -59,6 +59,7 @@ impl Written {
     ) {
         for (n, line) in lines.into_iter().enumerate() {
             if n == 0 {
+                // An error at the key itself takes out the node, one at an item the item alone.
                 self.put(Piece::Node(node), &format!("    {key}:\n"));
             }
             self.put(Piece::Part(node, part(n)), &line);

@@ -16,6 +16,7 @@ use crate::{Job, MOST_FILES};
 /// Reads the binds of all layers; of those with one target the last holds (`Topology.GetNodeBinds`).
 pub(super) fn read(job: &Job<'_>, from: &Inherited<'_>, old: &str, node: &mut Node) {
     let (mut targets, mut kept) = (HashSet::new(), vec![]);
+    // From the last on, so that the first of a target that is seen here is the one that holds.
     for at in from.list("binds").into_iter().rev() {
         let text = at.text().map(|text| magic(job, text, old)).unwrap_or_default();
         let parts: Vec<&str> = text.split(':').collect();
@@ -101,6 +102,7 @@ fn host(source: &str) -> Option<String> {
         return Some(source.to_owned());
     }
     let mut rest = source;
+    // `clean` refuses paths that lead out of the folder, which binds of containerlab may.
     let mut up = String::new();
     while let Some(after) = rest.strip_prefix("../") {
         up.push_str("../");

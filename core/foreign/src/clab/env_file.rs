@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// The variables of a file, or why it is none.
 pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, &'static str> {
+    // Files of Windows editors, too.
     let text = text.replace("\r\n", "\n");
     let mut found = BTreeMap::new();
     let mut rest = text.trim_start();
@@ -44,6 +45,7 @@ fn value<'a>(
         let (line, rest) = text.split_at(text.find(['\n', '\r']).unwrap_or(text.len()));
         let is_comment = |at: &usize| line[..*at].ends_with(is_blank);
         let comment = line.rmatch_indices('#').map(|(at, _)| at).find(is_comment);
+        // Only behind a blank: `#` in the middle of a value belongs to it.
         let line = &line[..comment.unwrap_or(line.len())];
         return Ok((filled(line.trim(), known), rest));
     };

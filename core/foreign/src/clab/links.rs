@@ -31,6 +31,7 @@ pub(super) fn read(
         let reader = Reader { lab, network, at: &at, count: &count, renamed: RefCell::default() };
         let Some(link) = reader.link(draft) else { continue };
         draft.links.push(link);
+        // Only of a link that is taken: a command for an interface that is not there would fail.
         for (node, command) in reader.renamed.take() {
             if let Some(node) = draft.node(&node) {
                 node.setup.push(command);
@@ -137,6 +138,7 @@ impl Reader<'_> {
         if let (Some(at), Some(mtu)) = (at, given) {
             let switch = draft.switches.iter_mut().find(|switch| switch.name == end.at);
             match switch.and_then(|s| s.keys.iter_mut().find(|(key, _)| *key == "mtu")) {
+                // The first link that names an MTU decides it; the switch began with the default.
                 Some((_, value)) if *value == MTU.to_string() => {
                     *value = mtu.to_string();
                     at.changed("the MTU of the whole switch");
@@ -163,6 +165,7 @@ impl Reader<'_> {
     fn brief(&self) -> Option<[End; 2]> {
         let endpoints = self.at.get("endpoints")?;
         let items = endpoints.items();
+        // Without `type` the ends may still be maps.
         if items.iter().any(|item| item.node.entries().is_some()) {
             return self.both();
         }
@@ -223,6 +226,7 @@ impl Reader<'_> {
         }
         self.count.set(self.count.get() + 1);
         let name = format!("clab-{}", self.count.get());
+        // `forgiving`: without iproute2 in its image the node still comes up, with the short name.
         let words = ["ip", "link", "property", "add", "dev", &name, "altname", &other];
         let command = shell::forgiving(words.map(str::to_owned).to_vec());
         self.renamed.borrow_mut().push((node.to_owned(), command));

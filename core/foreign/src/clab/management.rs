@@ -37,6 +37,7 @@ impl<'a> Network<'a> {
         };
         let ipv4: Option<Ipv4Net> = prefix("ipv4-subnet", IPV4).parse().ok();
         let ipv6: Option<Ipv6Net> = prefix("ipv6-subnet", IPV6).parse().ok();
+        // A file may give the gateway's address with the prefix's length.
         let (ipv4, ipv6) = (ipv4.map(|net| net.trunc()), ipv6.map(|net| net.trunc()));
         let given = |key| text(key).and_then(|text| text.parse::<IpAddr>().ok());
         let first4 = ipv4.and_then(|net| net.hosts().next()).map(IpAddr::V4);
@@ -92,6 +93,7 @@ impl<'a> Network<'a> {
         self.need();
         for address in &end.addresses {
             let gateway = self.gateways.iter().find(|g| g.is_ipv4() == address.addr().is_ipv4());
+            // A route by a next hop that is not on the link would be refused by the kernel.
             let Some(gateway) = gateway.filter(|gateway| address.contains(*gateway)) else {
                 continue;
             };

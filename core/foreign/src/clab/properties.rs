@@ -133,6 +133,7 @@ fn image(job: &Job<'_>, from: &Inherited<'_>, node: &mut Node) {
         return pull.iter().for_each(|at| at.left_out("the node has no image"));
     };
     let Some(image) = at.text() else { return at.odd("the name of an image") };
+    // The registry and its folders say nothing of what the image runs.
     let last = image.rsplit('/').next().unwrap_or_default();
     let routes = ["frr", "quagga", "bird"].iter().any(|name| last.contains(name));
     let runs_here = from.kind == "linux" || frr_kind::is(&from.kind);
@@ -171,6 +172,7 @@ fn limits(from: &Inherited<'_>, node: &mut Node) {
     let mut limits = vec![];
     if let Some(at) = from.nearest("cpu") {
         match at.text().and_then(|text| text.parse::<f64>().ok()) {
+            // Zero is no limit to Docker.
             Some(0.0) => at.carried(),
             Some(cpus) if (0.01..100_000.0).contains(&cpus) => {
                 let (shown, rounded) = draft::cpus(cpus);

@@ -14,6 +14,7 @@ pub(super) const MOST_ITEMS: i64 = 65_536;
 fn whole(value: &Value) -> Attempt<i64> {
     match value {
         Value::Int(n) => Ok(*n),
+        // gomplate's arithmetic takes texts for numbers: variables of the environment are texts.
         Value::Text(text) if text.trim().parse::<i64>().is_ok() => {
             Ok(text.trim().parse().unwrap_or(0))
         }
@@ -206,6 +207,8 @@ fn index(given: &[Value]) -> Attempt<Value> {
             Value::List(items) => usize::try_from(whole(key)?).ok().and_then(|n| items.get(n)),
             Value::Map(map) => match map.get(&key.to_string()) {
                 Some(found) => Some(found),
+                // As in Go: a key that a map has not gives the zero value, an index beyond a list
+                // is an error.
                 None => return Ok(Value::Nothing),
             },
             _ => None,
@@ -232,6 +235,7 @@ fn printf(given: &[Value]) -> Attempt<String> {
         let zero = chars.next_if_eq(&'0').is_some();
         let mut width = 0usize;
         while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+            // A width is bounded, because a short text could else ask for gigabytes.
             width = (width * 10 + digit.to_digit(10).unwrap_or(0) as usize).min(1000);
         }
         let verb = chars.next();

@@ -64,6 +64,7 @@ impl Runner<'_> {
         if size > MOST_TEXT {
             return fault(self.line, "a value of more than 8 MiB");
         }
+        // Copies cost time and memory: a loop over a long list must not hide behind few steps.
         self.steps = self.steps.saturating_add(u32::try_from(size / 64).unwrap_or(u32::MAX));
         self.step()
     }
@@ -155,6 +156,7 @@ impl Runner<'_> {
                 let number = |n: usize| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
                 items.into_iter().enumerate().map(|(n, v)| (number(n), v)).collect()
             }
+            // Sorted by key, as Go ranges over maps.
             Value::Map(map) => map.into_iter().map(|(k, v)| (Value::Text(k), v)).collect(),
             Value::Int(n) if n > MOST_ITEMS => return self.too_long(),
             Value::Int(n) => (0..n).map(|n| (Value::Int(n), Value::Int(n))).collect(),

@@ -45,6 +45,7 @@ pub(crate) fn expand(job: &Job<'_>, text: &str) -> Result<String> {
             }
             _ => out.push_str(own),
         }
+        // One long value that a text names often would fill the memory.
         if out.len() as u64 > MOST_BYTES {
             let why = "with its variables the text exceeds 8 MiB";
             return Err(wrong(job.file, line(text, at), why));
@@ -108,6 +109,7 @@ fn braces(job: &Job<'_>, text: &str, tokens: &[Token<'_>], place: &mut usize) ->
         }
     }
     let (own, is_filled) = value(job, name);
+    // Set and empty is not the same as filled: `-` and `+` ask for the first, `:-` for the second.
     let has = job.options.env.contains_key(name);
     let (result, filled) = match (operator, other) {
         (Some(Kind::Empty), Some(other)) if !is_filled => (other, true),
@@ -203,6 +205,7 @@ impl<'a> Lexer<'a> {
         while self.peek().is_some_and(is_part) {
             self.next();
         }
+        // envsubst takes a lone underscore for text.
         if ["_", "$_"].contains(&&self.text[self.start..self.at]) {
             return false;
         }

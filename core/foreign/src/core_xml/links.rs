@@ -53,6 +53,7 @@ pub(super) fn read(at: &At<'_>, places: &Places, known: &mut [Link]) -> Option<L
     for options in at.get("options").iter().flat_map(At::items) {
         self::options(&options, &mut link);
     }
+    // CORE writes one link for both directions, or two of one direction each.
     if link.impairments[1].is_empty() && !is_one_way(at) {
         return Some(link);
     }

@@ -16,6 +16,7 @@ const DEEPEST: usize = 60;
 pub(super) fn parse(file: &str, content: &[u8]) -> Result<Node> {
     let not_text = || Error::Unreadable { file: file.to_owned(), problem: "not UTF-8 text" };
     let text = std::str::from_utf8(content).map_err(|_| not_text())?;
+    // In a tree each element takes far more memory than its letters in the file.
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
         .map_err(|error| wrong(file, error.pos().row.max(1), format!("not valid XML: {error}")))?;
@@ -59,6 +60,7 @@ fn element(xml: Xml<'_, '_>, lines: &Lines, depth: usize) -> Option<Node> {
         let node = element(child, lines, depth + 1)?;
         let (key, place) = (child.tag_name().name().to_owned(), node.place);
         match entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value.kind) {
+            // Elements of one name become one list, wherever they stand, so that keys stay unique.
             Some(Kind::Seq(items)) => items.push(node),
             _ => {
                 let value = Node { place, kind: Kind::Seq(vec![node]), text: String::new() };

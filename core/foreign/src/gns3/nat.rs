@@ -27,6 +27,7 @@ pub(super) fn doors(draft: &mut Draft) {
 /// The door on the segment of a node's interface, by number: reached over switches alone.
 fn door(draft: &Draft, name: &str, iface: &str) -> Option<usize> {
     let numbered = draft.links.iter().filter(|link| link.ends.iter().any(|e| e.at == "internet"));
+    // In the order of `doors` above, so that a door's place is the number of its network.
     let doors: Vec<_> = numbered.map(std::ptr::from_ref).collect();
     let mut seen = BTreeSet::new();
     let first = |link: &&crate::draft::Link| {

@@ -41,6 +41,7 @@ pub(super) type Linked = HashMap<(String, u32), String>;
 /// Notes which ports a link has at its two ends; `at` is its two `nodes`.
 pub(super) fn note(at: &At<'_>, ends: &[End; 2], linked: &mut Linked) {
     let nodes = at.get("nodes").map(|at| at.items()).unwrap_or_default();
+    // A port is called after the other end of its link.
     for (own, other) in nodes.iter().zip(ends.iter().rev()) {
         let name = match &other.iface {
             Some(iface) => format!("{}:{iface}", other.at),

@@ -36,6 +36,7 @@ pub(super) fn read(job: &Job<'_>, content: &[u8]) -> Result<Net> {
             }
         }
     }
+    // After all nodes: links find their interfaces by what the nodes say of their peers.
     for (id, body) in links {
         net.links.extend(Reader { job, id: &id.text }.link(body, &mut net.nodes)?);
     }
@@ -148,6 +149,7 @@ impl Reader<'_> {
             };
             self.say(number, line.trim(), verdict);
         }
+        // Their addresses are in `loopback` by now.
         host.interfaces.retain(|interface| !interface.name.starts_with("lo"));
     }
 
@@ -203,6 +205,7 @@ impl Reader<'_> {
                 return Err(why.clone());
             }
             let name = match host.peers.iter().position(|(_, peer)| peer == other) {
+                // Removed, so that a second link between the same two gets the next interface.
                 Some(at) => host.peers.remove(at).0,
                 None => format!("eth{}", host.interfaces.len()),
             };

@@ -25,6 +25,8 @@ pub(super) fn read(job: &Job<'_>, content: &[u8]) -> Result<Net> {
             _ => {}
         }
     }
+    // After all nodes: a link names its ends by the nodes' ids, and the file may have them in any
+    // order.
     for (_, at) in root.get("links").iter().flat_map(At::entries) {
         if let Some(wire) = link(&at, &net) {
             net.links.push(wire);

@@ -37,6 +37,7 @@ pub(super) fn copy(job: &Job<'_>, name: &str, node: &mut Node) {
         return;
     }
     let found = walk(job.files, &folder, MOST_FILES);
+    // All or nothing: half of a device's files would start another device than the lab's.
     if found.len() > MOST_FILES {
         let id = job.ledger.enter(&folder, 0, "a folder");
         return job.ledger.say(id, Verdict::LeftOut(format!("more than {MOST_FILES} files")));

@@ -89,6 +89,7 @@ pub(super) fn read(job: &Job<'_>, options: &[Given<'_>], made: &mut Made) {
         // Everything in the node comes from its first process, and has its bounds.
         let bounds = bounds.join(" ");
         let script = format!("prlimit --pid 1 {bounds} || echo \"exit code $?: prlimit\" >&2");
+        // First, so that startup files have the bounds, too.
         made.node.setup.insert(0, ["sh", "-c", &script].map(str::to_owned).to_vec());
     }
     if !limits.is_empty() {

@@ -37,6 +37,7 @@ pub(super) fn read(job: &Job<'_>) -> Result<Vec<String>> {
     }
     let rounds = rounds(&file, &after)?;
     let mut order = visited(&after);
+    // The sort is stable, so within a round the order is that of the visits.
     order.sort_by_key(|device| rounds.get(device).copied().unwrap_or(0));
     Ok(order)
 }

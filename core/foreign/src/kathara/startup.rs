@@ -54,6 +54,7 @@ pub(super) fn read(
 fn run(path: &str, shell: Option<&str>) -> Vec<String> {
     let by = if shell.is_some() { "\"$0\"" } else { "$(command -v bash || command -v sh)" };
     let script = format!("cd /; {by} -x {path} || echo \"exit code $?: {path}\" >&2");
+    // The shell's name is handed over as `$0`, so no character of it means anything to `sh`.
     let words = ["sh", "-c", &script].into_iter().chain(shell);
     words.map(str::to_owned).collect()
 }

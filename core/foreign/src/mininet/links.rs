@@ -92,6 +92,7 @@ fn impairments(at: &At<'_>, made: &Made<'_>) -> Vec<(&'static str, String)> {
         made.does("jitter").map(|time| ("jitter", format!("{} uniform", draft::time(time)))),
     );
     match made.does("queue") {
+        // netem with `limit 0` drops every packet.
         Some(0.0) => keys.push(("loss", "100%".into())),
         _ => keys.extend(made.does("loss").map(|share| ("loss", format!("{share}%")))),
     }
@@ -119,6 +120,7 @@ fn account(at: &At<'_>, wire: &Wire<'_>, link: &Link, draft: &Draft) {
     let class = at.text_of("cls").unwrap_or_default();
     let shapes = wire.made.iter().any(|made| !made.is_plain());
     for (key, at) in at.entries() {
+        // Mininet tells the two ends of a link apart by the last letter of its parameters.
         let number = if key.ends_with('2') { 1 } else { 0 };
         let switch = draft.has_switch(wire.made[number].node);
         let door = link.ends[number].at == "internet";
@@ -203,6 +205,7 @@ fn number(links: Vec<(At<'_>, [Option<u32>; 2])>, draft: &mut Draft) {
             let key = if side == 0 { "port1" } else { "port2" };
             let why = format!("port number {number} is not free or out of range; it has another");
             at.get(key).or_else(|| at.get("cls")).iter().for_each(|at| at.changed(&*why));
+            // It stays in the list, so that the count below sees that a port has another number.
             ports.push((place, side, 0));
         }
     }

@@ -53,6 +53,7 @@ impl<'a> Made<'a> {
     /// `queue` in packets.
     pub(super) fn does(&self, key: &str) -> Option<f64> {
         let number = given(self.out?, key)?.parse::<f64>().ok()?;
+        // Python writes NaN and infinity into JSON.
         Some(number).filter(|number| number.is_finite() && *number >= 0.0)
     }
 
@@ -171,6 +172,7 @@ impl<'a> Record<'a> {
         if let Some(options) = self.tree.get("options") {
             let mut value = placed(options, line(options));
             if let Kind::Map(entries) = &mut value.kind {
+                // It is the place, not an option.
                 entries.retain(|entry| entry.key != "line");
             }
             entries.push(Entry { key: "options".into(), place: line(options), value });
@@ -197,6 +199,7 @@ fn map(key: &str, named: Vec<(String, Place, Option<&Node>)>) -> Entry {
     let mut entries: Vec<Entry> = vec![];
     for (name, place, params) in named {
         let value = params.map_or_else(|| Node::null(place), |params| placed(params, place));
+        // Keys of a map are unique; of two of one name the first is the one that lookups find.
         if entries.iter().all(|entry| entry.key != name) {
             entries.push(Entry { key: name, place, value });
         }

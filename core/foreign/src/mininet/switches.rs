@@ -62,11 +62,14 @@ pub(super) fn read(
         let new = draft.free_name(&crate::valid_name(name));
         let mut switch = Switch::named(&new);
         let (kind, dpid, own) = record.switch(name);
+        // Where the script gives a switch no controllers of its own, it has all of the network.
         let has = |(name, _): &&Controller<'_>| own.as_ref().is_none_or(|own| own.contains(name));
         let own: Vec<&Controller<'_>> = controllers.iter().filter(has).collect();
         let remote: Vec<String> =
             own.iter().filter_map(|(_, place)| Some(format!("{:?}", place.as_ref()?))).collect();
         let standalone = at.text_of("failMode") == Some("standalone");
+        // Without a controller Open vSwitch forwards nothing in its fail mode `secure`, which is
+        // Mininet's default.
         let alone = own.is_empty() && !standalone;
         let programmed = kind == "openflow" && (alone || !remote.is_empty());
         if programmed {

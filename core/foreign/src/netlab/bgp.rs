@@ -71,6 +71,7 @@ pub(super) fn configure(nodes: &Nodes<'_>, number: usize, text: &mut String) {
         let Session { address, asn: other, name, .. } = session;
         let _ = writeln!(text, " neighbor {address} remote-as {other}");
         let _ = writeln!(text, " neighbor {address} description {name}");
+        // Sessions over loopbacks outlive a link; the neighbour expects this address.
         if *other == asn && node.loopback.is_some() {
             let _ = writeln!(text, " neighbor {address} update-source lo");
         }
@@ -124,6 +125,7 @@ fn inner(nodes: &Nodes<'_>, number: usize, asn: u32) -> Vec<Session> {
         let Some(address) = other.loopback.map(|net| net.addr()) else { continue };
         let mut lines = vec!["activate".to_owned()];
         if node.layers.is("bgp.next_hop_self", true) {
+            // Links to other systems are in no IGP, so their addresses mean nothing further inside.
             lines.push("next-hop-self".to_owned());
         }
         if node.is_reflector && !other.is_reflector {

@@ -70,6 +70,7 @@ pub(super) fn has(
     if group.name == "all" || device == Some(group.name) || own.contains(&group.name) {
         return true;
     }
+    // Groups may have each other as members; each is looked at once.
     let (mut open, mut seen) = (vec![group], BTreeSet::new());
     while let Some(group) = open.pop() {
         if !seen.insert(group.name) {

@@ -9,6 +9,7 @@ pub(super) fn find<'a>(at: &At<'a>, path: &str) -> Option<At<'a>> {
     if let Some(found) = at.get(path) {
         return Some(found);
     }
+    // Each dot may be one of a key or a step into a map, so all ways are tried.
     path.match_indices('.').find_map(|(dot, _)| find(&at.get(&path[..dot])?, &path[dot + 1..]))
 }
 

@@ -72,6 +72,8 @@ pub(super) fn read<'a>(
             None => all.push((at, None)),
         }
     }
+    // netlab gives networks of bridges their prefixes first, which decides those of all other
+    // links.
     reader.networks(&all);
     // Networks that a bridge joins come last.
     let is_joined = |at: &At<'_>, group: Option<&At<'_>>| {
@@ -168,6 +170,7 @@ impl<'a> Reader<'a, '_> {
             self.lans[number].ties.push(Tie { node, at });
         }
         for number in 0..self.lans.len() {
+            // Taken out while the pools, which are behind the same reference, change.
             let ties = std::mem::take(&mut self.lans[number].ties);
             if !ties.is_empty() {
                 let pool = if self.pools.has("vlan") { "vlan" } else { "lan" };
@@ -211,6 +214,8 @@ impl<'a> Reader<'a, '_> {
             return at.changed("a link that is not there");
         }
         if layers.nearest("type").is_some_and(|at| at.text() == Some("loopback")) {
+            // Its prefix is taken all the same: later links get the addresses that netlab gives
+            // them.
             self.prefix(&layers, "lan");
             return at.left_out("write `loopback` of the node");
         }
@@ -521,6 +526,8 @@ impl<'a> Reader<'a, '_> {
             all.push(given.unwrap_or(self.nodes[tie.node].mtu));
         }
         let most = all.iter().copied().max().unwrap_or(1500);
+        // A link of a lab has one MTU. The largest holds for it, and smaller ends are set
+        // afterwards.
         for (end, mtu) in ends.iter().zip(&all).filter(|(_, mtu)| **mtu < most) {
             let iface = end.iface.clone().unwrap_or_default();
             let words = ["ip", "link", "set", &iface, "mtu", &mtu.to_string()];

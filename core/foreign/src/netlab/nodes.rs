@@ -52,10 +52,13 @@ pub(super) fn read<'a>(
     let mut nodes = vec![];
     let mut others = Others::default();
     let given = |at: &Option<At<'_>>| -> Option<u32> { at.as_ref()?.text_of("id")?.parse().ok() };
+    // All given numbers first: a node without one must not take a later node's.
     let mut taken: BTreeSet<u32> = named.iter().filter_map(|(_, at)| given(at)).collect();
     for (name, at) in named {
         let id = given(&at).or_else(|| (1..).find(|id| !taken.contains(id))).unwrap_or(0);
         taken.insert(id);
+        // It has its number all the same, so that the addresses of the others stay those of the
+        // whole lab.
         if !job.wants(&name) {
             at.iter().for_each(|at| at.left_out(NOT_CHOSEN));
             others.left_out.push((name, NOT_CHOSEN.to_owned()));
@@ -76,6 +79,7 @@ pub(super) fn read<'a>(
             layers.push(root.clone());
             Layers(layers, Some(root.clone()))
         };
+        // In two steps: a group may name the device, and the device's name may be that of a group.
         let mut layers = layers_of(None);
         let own = Layers(layers.0[..layers.0.len() - 1].to_vec(), None);
         let own = own.nearest("device").and_then(|at| at.text());
