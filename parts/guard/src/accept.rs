@@ -86,6 +86,7 @@ impl Limits {
         if self.all.insert(cookie, peers).is_none() {
             self.order.push_back(cookie);
         }
+        // A program may make listeners without end; the oldest is the likeliest to be closed.
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
@@ -172,6 +173,7 @@ impl Accepts {
             _ => None,
         };
         let Some(fd) = tcp else { return by_kernel() };
+        // Subflows of MPTCP may come from other addresses than the one that accept(2) tells.
         if peers.is_some() && peers::is_mptcp(fd.as_fd()) {
             return Err(peers::NO_MPTCP);
         }
@@ -293,6 +295,7 @@ impl Accepts {
 
     /// Accepts until a connection is there that may come; gives the call back if it is to wait.
     fn advance(&self, one: Waiting, around: Around<'_>) -> Option<Waiting> {
+        // A stream of rejected connections must not keep the thread from the other calls.
         for _ in 0..BATCH {
             match self.step(&one, around) {
                 Step::Done(done) => {

@@ -305,6 +305,7 @@ pub(crate) fn filter(barred: bool, accepts: bool) -> Filter {
         // within debuggers work (ADR 0044).
         let foreign = if barred { &[] } else { foreign };
         let accepting = if accepts { accepting } else { &[] };
+        // Of two rules for a number the first one counts, so those that accept stand in front.
         [accepting, own, foreign].concat()
     };
     match Machine::OWN {

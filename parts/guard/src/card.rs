@@ -227,6 +227,7 @@ pub fn rule(
     now: Timestamp,
 ) -> Option<Rule> {
     let mut rule = Rule::every(action, request.direction);
+    // Without a path the rule would hold for every program.
     rule.program.path = Some(PathPattern::exact(&request.program.path)?);
     rule.until = match minutes {
         Some(minutes) => Some(now.checked_add(SignedDuration::from_mins(minutes.into())).ok()?),
@@ -263,12 +264,14 @@ fn exactly(target: &Target) -> Option<Vec<Destination>> {
 fn around(target: &Target) -> Option<Vec<Destination>> {
     let Target::Ip { address, names, resolver: false, .. } = target else { return exactly(target) };
     let Some(name) = names.first() else {
+        // The usual sizes of one site's network.
         let bits = if address.is_ipv4() { 24 } else { 64 };
         let text = format!("{address}/{bits}");
         let net: Destination = Destination::parse(&masked(*address, bits).unwrap_or(text)).ok()?;
         return Some(vec![net]);
     };
     let to = match name.split_once('.') {
+        // A rule for `co.uk` would be one for half of a country.
         Some((_, domain)) if !is_registry(domain) => Destination::Under(domain.to_owned()),
         _ => Destination::Name(name.clone()),
     };

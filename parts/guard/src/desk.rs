@@ -129,6 +129,7 @@ impl Queue {
         }
         let program = &asker.request.program.path;
         let own = self.cards.iter().filter(|card| card.program() == program).count();
+        // This card takes all further requests of the program, see `takes`.
         let flood = own >= CARDS;
         // Many programs at once share the last card: their questions are not told apart.
         if self.cards.len() >= ALL_CARDS
@@ -209,6 +210,7 @@ impl Desk {
 
     fn take(&self, which: impl Fn(&Card) -> bool, answer: impl Fn(&Request) -> Answer) {
         let mut queue = self.lock();
+        // Taken out under the lock, told without it: an answer may make the program ask again.
         let (taken, kept): (VecDeque<Card>, _) = queue.cards.drain(..).partition(which);
         queue.cards = kept;
         drop(queue);
@@ -232,6 +234,7 @@ impl Desk {
         queue.put(question.who, asker);
         drop(queue);
         self.ring();
+        // Each look is a call to the kernel for each question, so many questions look less often.
         let each = LOOK_EACH.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
         Some((answer, LOOK.max(each)))
     }

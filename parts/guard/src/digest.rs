@@ -49,6 +49,8 @@ impl Digests {
         if let Some(digest) = known(self) {
             return Some(digest);
         }
+        // Read without the lock: a large program must not hold up the others. At worst it is read
+        // twice.
         let digest = digest(&mut file).ok()?;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(version, digest);
         Some(digest)

@@ -84,6 +84,7 @@ impl Guarded {
             None => (None, None),
             Some(tty) => {
                 let (ours, theirs) = terminal::pair()?;
+                // A terminal works without a size, so an error does not stop the start.
                 if let Ok(size) = rustix::termios::tcgetwinsize(&tty) {
                     let _ = rustix::termios::tcsetwinsize(&ours, size);
                 }
@@ -202,10 +203,12 @@ impl Guarded {
         };
         let mut front = Front { socket, signals, screen };
         let code = front.wait();
+        // Before the wait: a question on the screen would hold its thread until somebody answers.
         desk.close();
         if let Some(screen) = front.screen {
             screen.finish();
         }
+        // The program has ended, so its exit status counts, also when a thread does not come back.
         match over.recv_timeout(LEAVE) {
             Ok(Err(error)) => Err(error.into()),
             Ok(Ok(())) | Err(_) => Ok(code),

@@ -51,6 +51,8 @@ impl Job {
     /// The verdict on a call one of whose wants is not allowed: messages before that one are.
     fn refused(&mut self, want: usize, verdict: Judgement) -> Judgement {
         match verdict {
+            // As sendmmsg(2): it tells how many messages went, and the error comes with the next
+            // call.
             Judgement::Deny(_) if self.deed.end_before(want) => Judgement::Allow,
             verdict => verdict,
         }

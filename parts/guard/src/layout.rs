@@ -120,6 +120,7 @@ impl Width {
             let end = at.checked_add(length).filter(|end| length >= head && *end <= bytes.len())?;
             let data = bytes.get(at + head..end)?.to_vec();
             all.push(Control { level: number(0)?, kind: number(4)?, data });
+            // Messages begin at multiples of the word, as CMSG_ALIGN in linux/socket.h has it.
             at = at.checked_add(length.checked_next_multiple_of(self.bytes())?)?;
             if at > bytes.len() {
                 break;
