@@ -63,10 +63,12 @@ impl Bodies {
         };
         let together = plan + BESIDES;
         let told = body.size_hint().exact().map(|told| usize::try_from(told).unwrap_or(usize::MAX));
+        // Refused by its length alone: nothing of it is read.
         if told.is_some_and(|told| told > most) {
             return Err(too_large(most));
         }
         let mut weight = Weight { room: Arc::clone(&self.room), held: 0 };
+        // Before the vector is made: that would take the memory.
         weight.hold(told.unwrap_or(0), together)?;
         let mut bytes = Vec::with_capacity(told.unwrap_or(0));
         let mut body = pin!(body);
@@ -74,6 +76,7 @@ impl Bodies {
             let frame = frame.map_err(|_| {
                 Rejection::new(StatusCode::BAD_REQUEST, "body: it ended before it was whole")
             })?;
+            // Trailers (RFC 9110, section 6.5) are no part of the body.
             let Ok(data) = frame.into_data() else { continue };
             if data.len() > most - bytes.len() {
                 return Err(too_large(most));
@@ -193,6 +196,7 @@ pub(crate) async fn bounded(
     parts.extensions.insert(whole);
     let mut answer = pin!(next.run(Request::from_parts(parts, Body::empty())));
     poll_fn(move |cx| {
+        // A handler runs in many polls; each of them may panic.
         catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)))
             .unwrap_or_else(|_| Poll::Ready(Rejection::panicked().into_response()))
     })

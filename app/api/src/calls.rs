@@ -109,6 +109,8 @@ impl<'a> Looks<'a> {
     /// Waits for the next look.
     pub(crate) async fn pause(&mut self) {
         let others = u32::try_from(self.held.others_waiting()).unwrap_or(u32::MAX);
+        // Many requests that wait look less often, so that their looks leave the lab time for
+        // calls.
         let pause = LOOK.max(LOOK_EACH.saturating_mul(others));
         let next = self.end.min(Instant::now() + pause);
         let stopping = &mut self.stopping;
@@ -118,6 +120,7 @@ impl<'a> Looks<'a> {
                 _ = stopping.wait_for(|s| *s) => true,
             }
         };
+        // One look more in any case: what happened during the pause is answered.
         self.last = self.held.wait(stopped).await.unwrap_or(true) || Instant::now() >= self.end;
     }
 }

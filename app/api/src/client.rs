@@ -105,6 +105,7 @@ impl Client {
             Takes::Long => WHOLE,
             Takes::Last => DOWN,
         };
+        // A call that waits for something has its time for that beside the time for the work.
         let patience = patience + call.also_takes() + call.waits().unwrap_or_default();
         self.json(&exchange::Call::of(call, patience))
     }
@@ -139,6 +140,7 @@ impl Client {
     /// If this takes long, checks whether the lab process answers at all, as every call does.
     fn ask(&self, question: &Ask, given: &[BorrowedFd<'_>]) -> Result<Asked> {
         let asked = entry::ask(&self.folder, question, given)?;
+        // Most answers come at once; only a slow one is worth a runtime.
         if !asked.is_answered(LOOK) {
             self.runtime()?.block_on(async {
                 tokio::select! {

@@ -164,6 +164,7 @@ impl All {
     fn make_room(&mut self) {
         let Some(id) = self.first() else { return };
         let Some(entry) = self.entries.get_mut(&id) else { return };
+        // It counts as gone from now on, although its task may take a while to notice.
         entry.leaving = true;
         let waits = entry.known && entry.doing == Doing::Waiting;
         let sign = if waits { &entry.signs.hurry } else { &entry.signs.close };
@@ -235,6 +236,7 @@ impl Held {
     pub(crate) fn does(&self, doing: Doing) -> bool {
         let mut all = self.connections.all();
         let turn = all.next();
+        // Its connection has closed under it.
         let Some(entry) = all.entries.get_mut(&self.id) else { return true };
         if [entry.doing, doing].contains(&Doing::Idle) {
             entry.since = turn;

@@ -66,6 +66,7 @@ pub(crate) fn of_call<C: Call>(method: HttpMethod, schemas: Schemas) -> (Paths, 
     let mut told = Told { schemas, ..Told::default() };
     C::describe(&mut told);
     for (status, when) in operation.refusals {
+        // The call's own words replace the usual ones for a status.
         told.refusals.insert(*status, (*when).to_owned());
     }
     let answer = told.reference::<C::Item>();

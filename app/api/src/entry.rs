@@ -122,6 +122,7 @@ impl Asked {
 
     /// The answer with its descriptors, unless it is a refusal.
     fn read(&self) -> Result<(Reply, Vec<OwnedFd>)> {
+        // One byte above the limit reveals a message that was cut.
         let mut buffer = vec![0; MAX_REPLY + 1];
         let (received, fds) = match scm::receive(&self.connection, &mut buffer) {
             Ok((0, _)) => {
@@ -150,6 +151,7 @@ impl Asked {
         let kind = error.raw_os_error().map(|n| io::Error::from_raw_os_error(n).kind());
         let (path, request) = (self.path.clone(), self.request());
         match kind {
+            // A timeout of the socket comes as EAGAIN (socket(7)).
             Some(io::ErrorKind::WouldBlock) => self.late(PATIENCE),
             Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
                 Error::Closed { path, request }

@@ -55,11 +55,13 @@ async fn ask(
     request: Request,
 ) -> Result<axum::http::Response<hyper::body::Incoming>, Rejection> {
     let stream = UnixStream::connect(path).await.map_err(|_| not_there())?;
+    // Another user could have put a socket of its own there, and would get the caller's requests.
     if !peer_is_trusted(&stream, path) {
         return Err(not_there());
     }
     let (mut asking, connection) =
         handshake::<_, Body>(TokioIo::new(stream)).await.map_err(|_| not_there())?;
+    // It must go on after the head of the answer, which is returned while the body still comes.
     let connection = tokio::spawn(connection);
     asking.send_request(request).await.map_err(|_| {
         connection.abort();

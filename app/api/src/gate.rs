@@ -62,6 +62,7 @@ impl Gate {
         headers: &HeaderMap,
     ) -> Result<Admitted, Rejection> {
         let is_file = self.page && page::is_file(method, uri.path());
+        // The page first: a foreign page must not learn by the status whether its token is right.
         let checked = self.check_page(method, uri, headers).and_then(|()| {
             self.check_host(version, uri, headers)?;
             match is_file {
@@ -127,11 +128,13 @@ impl Gate {
     /// Whether the value of a `Host` header means this server.
     fn is_meant(&self, host: &[u8]) -> bool {
         let Ok(authority) = Authority::try_from(host) else { return false };
+        // `Host` has no user (RFC 9110, section 7.2).
         if authority.as_str().contains('@') {
             return false;
         }
         let host = authority.host();
         let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        // An address cannot be pointed elsewhere, as a name can (DNS rebinding).
         if address.unwrap_or(host).parse::<IpAddr>().is_ok() {
             return true;
         }

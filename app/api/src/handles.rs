@@ -147,6 +147,7 @@ impl Handles {
                 let finished = can_read.next() == Some(true) && self.serve(&caller.socket);
                 !finished && caller.until > now
             });
+            // After the others: a new connection may make one of them give way.
             if readable.listener {
                 self.accept(&mut waiting);
             }
@@ -184,6 +185,7 @@ impl Handles {
                 let pid = scm::peer_pid(&socket).map(|pid| pid.as_raw_nonzero().get());
                 waiting.push(Waiting { socket, pid, until: Instant::now() + PATIENCE });
             }
+            // The caller may have gone between poll(2) and accept(2).
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(e) => {
                 tracing::warn!("{:?}: accept: {e}", self.path);

@@ -35,6 +35,7 @@ impl Known {
     /// Refuses what a query should not have.
     fn check(&self, path: &str, method: &Method, query: &Query) -> Result<(), Rejection> {
         let none = BTreeSet::new();
+        // The router answers HEAD by GET's handler.
         let asked = if *method == Method::HEAD { &Method::GET } else { method };
         let known = self.0.get(&(form(path).to_owned(), asked.clone())).unwrap_or(&none);
         let mut seen = BTreeSet::new();
@@ -170,6 +171,7 @@ fn decoded(text: &str) -> Option<String> {
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
+            // As HTML forms write a blank in queries.
             b'+' => b' ',
             b'%' => {
                 let mut digit = || char::from(rest.next()?).to_digit(16);

@@ -27,6 +27,7 @@ impl<S> Patient<S> {
         cx: &mut Context<'_>,
         result: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        // Any progress restarts the time: it bounds silence, not the length of an answer.
         if result.is_ready() {
             self.end = None;
             return result;

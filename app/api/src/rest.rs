@@ -256,10 +256,12 @@ async fn accept(
     let connections = Connections::new(limits.connections);
     loop {
         let (stopped, routes) = (stopping.clone(), Arc::clone(&routes));
+        // Without room the socket's queue holds callers; accepting them would use up descriptors.
         let room = connections.has_room();
         tokio::select! {
             biased;
             _ = stopping.wait_for(|s| *s) => return,
+            // Ended connections are taken off the set, which would grow without end.
             Some(_) = serving.join_next() => {}
             () = connections.change(), if !room => {}
             accepted = listener.accept(), if room => match accepted {
@@ -277,6 +279,7 @@ async fn accept(
                 Ok(Accepted::Refused) => {}
                 Err(e) => {
                     tracing::warn!("{listener:?}: accept: {e}");
+                    // The usual cause is that the process has no descriptor left.
                     connections.make_room();
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -327,6 +330,7 @@ async fn connection(
         result = served.as_mut() => result,
         () = place.given_up() => return,
         _ = stopped => {
+            // The request that is under way still gets its answer.
             served.as_mut().graceful_shutdown();
             served.await
         }

@@ -120,6 +120,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // Before the threads end: a new process of the lab must be able to bind at once.
         for socket in &self.sockets {
             socket.remove();
         }

@@ -31,6 +31,7 @@ pub(crate) fn listen(path: &Path, kind: SocketType) -> Result<(OwnedFd, Bound)> 
     remove_stale(path, kind)?;
     let socket = private_socket::bind(path, kind, SocketFlags::NONBLOCK)
         .map_err(|e| Failure::path(path, "bind", e))?;
+    // By device and inode: a later process may have put a socket of its own at the path.
     let meta = std::fs::symlink_metadata(path).map_err(|e| Failure::path(path, "look at", e))?;
     let bound = Bound { path: path.to_owned(), identity: (meta.dev(), meta.ino()) };
     if let Err(e) = rustix::net::listen(&socket, BACKLOG) {
@@ -103,6 +104,7 @@ fn address(path: &Path) -> Result<SocketAddrUnix> {
 
 fn remove_stale(path: &Path, kind: SocketType) -> Result<()> {
     let there = match std::fs::symlink_metadata(path) {
+        // Not blocking, so that a listener with a full backlog does not hold up the start.
         Ok(_) => open(path, kind, SocketFlags::NONBLOCK)?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(Failure::path(path, "look at", e).into()),

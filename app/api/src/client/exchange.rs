@@ -133,6 +133,7 @@ impl Client {
         };
         let mut error = problem.detail.unwrap_or(problem.error);
         let unknown = ["no_such_route", "invalid_parameter", "invalid_body", ""];
+        // Both are asked for: a name that the user typed wrong is no matter of versions.
         if unknown.contains(&problem.code.as_str()) && misses(&error) {
             error += &other_version(revision);
         }
@@ -168,6 +169,7 @@ impl Client {
         let probe = Call::new(Method::GET, "/v1/answers", QUICK);
         loop {
             sleep(LOOK).await;
+            // A lab process that has ended shows by the end of the call's own connection.
             let Ok(socket) = Self::open(&self.folder, &self.socket) else { continue };
             let pid = scm::peer_pid(&socket);
             let asked = Instant::now();
@@ -178,6 +180,8 @@ impl Client {
                 if !std::mem::replace(&mut told, true) {
                     tell(pid);
                 }
+                // A stopped process answers nothing until somebody continues it, so there is less
+                // to wait for.
                 let patience = if pid.is_some_and(process::is_stopped) { STOPPED } else { SILENT };
                 if asked.elapsed() >= patience {
                     return Error::Silent { pid, seconds: asked.elapsed().as_secs() };
