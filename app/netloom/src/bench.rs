@@ -19,6 +19,7 @@ const PROGRAM: &str = "netloom-bench";
 pub(crate) fn bench(words: &[OsString]) -> Result<i32> {
     let (own, found) = program()?;
     let Some(mut command) = found else { return Err(missing(&own).into()) };
+    // exec(2) returns only when it fails.
     let refusal = command.args(words).exec();
     Err(refusal).with_context(|| format!("start {PROGRAM}"))
 }
@@ -26,6 +27,7 @@ pub(crate) fn bench(words: &[OsString]) -> Result<i32> {
 /// Lines for the last of the words after `netloom bench`; none where the program is not installed.
 pub(crate) fn candidates(words: &[String]) -> Vec<String> {
     let Ok((_, Some(mut command))) = program() else { return vec![] };
+    // Its messages would appear in the middle of the line that is being typed.
     let said = command.arg("complete-words").args(words).stderr(Stdio::null()).output();
     let said = said.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
     said.unwrap_or_default().lines().map(str::to_owned).collect()

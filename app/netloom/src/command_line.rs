@@ -100,6 +100,7 @@ fn helped(mut error: clap::Error, command: &clap::Command) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
+    // Removed first, because clap suggests hidden verbs as well.
     let similar = error.remove(ContextKind::SuggestedSubcommand);
     if let Some(write) = elsewhere(&error, ContextKind::InvalidSubcommand, ELSEWHERE) {
         let tip = vec![format!("write {write}").into()];

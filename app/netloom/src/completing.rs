@@ -39,6 +39,7 @@ struct Typed {
 impl Typed {
     fn read(command: &Command, words: &[String]) -> Typed {
         let line = std::iter::once("netloom").chain(words.iter().map(String::as_str));
+        // A line that is being typed lacks arguments most of the time.
         let Ok(root) = Cli::command().ignore_errors(true).try_get_matches_from(line) else {
             return Typed::default();
         };
@@ -75,6 +76,7 @@ pub(crate) fn candidates(words: &[String]) -> Vec<String> {
         let words = words.map(|(_, word)| word.clone()).chain([current.clone()]);
         return bench::candidates(&words.collect::<Vec<_>>());
     }
+    // The words after `--` are for a program that netloom knows nothing of.
     if typed.in_a_command {
         return vec![":files".to_owned()];
     }
@@ -143,6 +145,7 @@ fn kind(arg: &Arg) -> String {
 fn line_of(candidate: &CompletionCandidate, before_value: Option<&str>) -> String {
     let word = candidate.get_value().to_string_lossy();
     let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+    // One line and no tabulator, which separates the word from its meaning.
     let help = help.lines().next().unwrap_or_default().trim_end_matches('.').replace('\t', " ");
     match before_value.and_then(|before| word.strip_prefix(before)) {
         Some(paths) if paths.starts_with(':') => paths.to_owned(),

@@ -196,6 +196,7 @@ fn capture(asked: &Asked, named: &Named, fifo: &Path) -> Result<i32> {
     let prepared = Prepared::new(found, Some(named.lab()), wanted, Format::PcapNg)?;
     let about = about(prepared.spaces().plan(), &named.words());
     let opened = prepared.open()?;
+    // Opened when all else is ready: Wireshark takes an open pipe for a capture that has begun.
     let Some(pipe) = open(fifo, &stop)? else { return Ok(0) };
     let reader = pipe.try_clone().with_context(|| format!("{fifo:?}: copy"))?;
     let options = Options { about, stop: Some(stop), ..Options::default() };
@@ -241,6 +242,7 @@ fn open(fifo: &Path, stop: &OwnedFd) -> Result<Option<OwnedFd>> {
         match writer(fifo) {
             Ok(file) => {
                 let pipe = OwnedFd::from(file);
+                // It was opened without waiting; writes are to wait for the reader.
                 rustix::fs::fcntl_setfl(&pipe, OFlags::empty())
                     .with_context(|| format!("{fifo:?}: set up"))?;
                 return Ok(Some(pipe));

@@ -1,7 +1,7 @@
 //! Labs of other programs where a lab file is expected: found by their files, imported in memory.
 //!
 //! `netloom_foreign` reads them; here are the files, scripts that have to run first (module `script`), and what people
-//! are told (module `told`).
+//! are told (module `report`).
 
 mod disk;
 mod report;
@@ -80,6 +80,7 @@ pub(crate) fn find(path: &Path) -> Option<Lab> {
 
 /// The file of a folder that makes it a lab: `lab.conf`, `topology.yml`, or else the only one of a known format.
 fn main_file(folder: &Path) -> Option<String> {
+    // By name first: such a folder may hold files of other formats, of its devices.
     if folder.join("lab.conf").is_file() {
         return Some("lab.conf".to_owned());
     }
@@ -137,6 +138,7 @@ impl Lab {
             main = format!("{main}.json");
             disk.put(&main, record);
         } else if let Some(content) = &self.content {
+            // What was recognised is what is imported, even if the file changes meanwhile.
             disk.put(&main, content.clone());
         }
         let management = match how.mgmt {

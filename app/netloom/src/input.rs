@@ -26,6 +26,7 @@ pub(crate) fn read() -> Result<Vec<u8>> {
     static TEXT: OnceLock<Vec<u8>> = OnceLock::new();
     if TEXT.get().is_none() {
         let mut text = Vec::new();
+        // One byte more than allowed tells a text that is too large.
         let mut input = io::stdin().lock().take(MAX_BYTES + 1);
         input.read_to_end(&mut text).map_err(|source| Unreadable {
             shown: STDIN_SHOWN.to_owned(),

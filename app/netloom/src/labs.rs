@@ -197,6 +197,7 @@ fn connect_or_wait(folder: &Folder) -> netloom_api::Result<Client> {
     loop {
         let found = Client::connect(&folder.path());
         let soon = matches!(found, Err(netloom_api::Error::NotRunning(_)))
+            // The process of a surrounding lab is not visible from inside a node.
             && !folder.is_scope()
             && netloom_lab::launch::has_lab_process(folder);
         if !soon || Instant::now() >= until {

@@ -46,6 +46,7 @@ fn main() {
 
 /// Prints an error once, with its causes, and returns the exit code.
 fn report(error: &anyhow::Error) -> i32 {
+    // `netloom ls | head` has done what was wanted.
     if is_broken_pipe(error) {
         return 0;
     }
@@ -60,6 +61,7 @@ fn report(error: &anyhow::Error) -> i32 {
 
 /// Maps errors to exit codes: 1 failed, 2 wrong usage or file, 3 not supported here.
 fn exit_code(error: &anyhow::Error) -> i32 {
+    // The outermost cause first: a context may be more exact than what is behind it.
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<input::Unreadable>() {
             return 2;

@@ -10,6 +10,7 @@ use netloom_config::printable;
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
+    // `exit` runs no destructors, so what is buffered would be lost.
     out.flush()?;
     Ok(())
 }
@@ -138,6 +139,7 @@ impl ProgressLine {
 
     pub(crate) fn show(&mut self, text: &str) {
         if self.on {
+            // Blanks cover what is left of a longer line before.
             let width = self.shown.max(text.len());
             as_is_to_stderr(format_args!("\r{:<width$}", printable::line(text)));
             self.shown = text.len();

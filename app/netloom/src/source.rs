@@ -140,6 +140,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         return Err(fail("read")(io::Error::from(io::ErrorKind::IsADirectory)).into());
     }
     let file = open(path).map_err(fail("open"))?;
+    // By its size first: the message can tell it, and nothing has to be read.
     if let Some(too_large) = too_large(file.metadata().map_err(fail("look at"))?.len()) {
         return Err(too_large.into());
     }

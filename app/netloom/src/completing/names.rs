@@ -47,6 +47,7 @@ fn images() -> Vec<String> {
 fn labs_or_files(current: &str) -> Vec<String> {
     let labs = runtime_dir().and_then(|runtime| Folder::all(&runtime)).unwrap_or_default();
     let labs: Vec<_> = labs.iter().map(Folder::name).filter(|n| n.starts_with(current)).collect();
+    // Files only when no lab fits: else the labs would be lost among the files of the folder.
     match labs.is_empty() && !current.is_empty() {
         true => vec![":files".to_owned()],
         false => labs.into_iter().map(str::to_owned).collect(),
@@ -88,6 +89,7 @@ fn ports(names: Names, switch: Option<&str>, current: &str) -> Vec<String> {
 
 /// `NODE:`, or a path of the host.
 fn paths(names: Names, current: &str) -> Vec<String> {
+    // The path behind it is in the node, where completion does not look.
     if current.contains(':') {
         return vec![];
     }

@@ -131,6 +131,7 @@ fn of_lab(lab: &str, names: &Names) -> String {
     let ports = names.ports.iter().map(|(switch, port)| {
         (format!("switch:{switch}/{port}"), format!("switch {switch}, port {port}"))
     });
+    // The most useful ones first, since a long list is cut.
     let mut all: Vec<(String, String)> = nodes.chain(switches).chain(ends).chain(ports).collect();
     let left_out = all.len().saturating_sub(MOST);
     all.truncate(MOST);

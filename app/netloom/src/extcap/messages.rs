@@ -79,6 +79,7 @@ impl Message {
         let [_, high, middle, low] = u32::try_from(payload.len() + 2).unwrap_or(2).to_be_bytes();
         let mut bytes = vec![b'T', high, middle, low, self.control, self.command];
         bytes.extend(payload);
+        // One write of at most PIPE_BUF bytes is not torn apart by others (pipe(7)).
         to.write_all(&bytes)
     }
 }

@@ -117,6 +117,8 @@ impl Files for Disk {
             return None;
         }
         let full = self.folder.join(path);
+        // A link that leads nowhere has no canonical path; its own text still tells the reader
+        // something.
         let target = fs::canonicalize(&full).or_else(|_| fs::read_link(&full)).ok()?;
         Some(target.to_string_lossy().into_owned())
     }

@@ -27,6 +27,8 @@ impl Folder {
         let name = |n: u32| format!("netloom-script-{}-{n}", std::process::id());
         let make = |n| {
             let path = temporary.join(name(n));
+            // `create` fails where something of the name is: nobody else can have prepared the
+            // folder.
             DirBuilder::new().mode(0o700).create(&path).is_ok().then_some(path)
         };
         let path =
@@ -75,6 +77,7 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
     let folder = Folder::new()?;
     let (record, script) = (folder.0.join("record.json"), lab.folder.join(&lab.file));
     let mut command = command(&folder, &script, "record");
+    // A script may ask questions or print; neither belongs to the import.
     command.env("NETLOOM_MININET_RECORD", &record).stdin(Stdio::null()).stdout(Stdio::null());
     if let Some(topo) = topo {
         command.env("NETLOOM_MININET_TOPO", topo);
@@ -84,6 +87,7 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
     let pidfd = process::pidfd(pid)?;
     let refused = |why: String| Refused::Script(lab.shown(), why);
     if !process::wait_end(&pidfd, LONGEST) {
+        // It may have ended by itself since the wait.
         let _ = child.kill();
         let _ = child.wait();
         let seconds = LONGEST.as_secs();

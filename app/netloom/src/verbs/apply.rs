@@ -39,11 +39,13 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
     // Fork the spawner while this process is small; a lab without a process needs it.
     let launch = Launch::begin()?;
     let name = wish.new_name(args.name.as_deref())?;
+    // The claim is held to the end, so that no other lab gets these addresses meanwhile.
     let (mut plan, _, _claim) = source::plan_here(&args.file, name.as_deref(), &args.importing)?;
     let runtime = runtime_dir()?;
     previewing::absolute(&mut plan, &source::base(&args.file), &runtime)?;
     let folder = Folder::new(&runtime, &plan.lab);
     let only_looks = args.dry_run || args.check;
+    // A look changes nothing, so it leaves a lab without a process as it is.
     let launch = if only_looks { launch } else { adopt(launch, &folder, args)? };
     let (standing, plan) = look(&folder, plan, args)?;
     match standing {
@@ -79,6 +81,8 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
                 return Ok(1);
             }
             let quiet = applied.steps.is_empty();
+            // The digest is that of the steps that were shown: another caller's change meanwhile is
+            // noticed.
             let done = carry_out(&folder, plan, applied.digest, args)?;
             tell_done(&folder, &done, args, begun, quiet)
         }
@@ -169,6 +173,7 @@ fn look(folder: &Folder, plan: Plan, args: &Apply) -> Result<(Standing, Plan)> {
     let request = view::Apply { plan: Some(plan), dry_run: true, ..request(args) };
     let asked = ApplyPlan { request };
     let looked = labs::connect_to(folder)?.without_timeout().call(&asked);
+    // Taken back instead of copied: a plan may have many megabytes.
     let plan = asked.request.plan.context("the plan was sent")?;
     match looked {
         // Both verbs report the files' warnings in the same words.

@@ -87,6 +87,7 @@ fn ended(
     let signals = super::ending()?;
     let told = Arc::new(AtomicI32::new(0));
     let heard = told.clone();
+    // A copy may hang in a read of the node's files, where no signal is looked at.
     std::thread::spawn(move || {
         let wait = |time: Option<&Timespec>| {
             let mut fds = [PollFd::new(&signals, PollFlags::IN)];
@@ -152,6 +153,7 @@ fn out_of_guest(
     let name = name.ok_or_else(|| Usage(format!("{from:?}: not a file's name")))?;
     let to = if to.is_dir() { to.join(name) } else { to.to_owned() };
     let fail = |operation: &str| format!("{to:?}: {operation}");
+    // Without a name until it is whole, so that a copy that is cut off leaves the old file.
     let nameless = whole_file::is_replaced(&to).then(|| whole_file::nameless(&to).ok()).flatten();
     let file = match &nameless {
         Some(file) => file.try_clone(),

@@ -33,6 +33,7 @@ fn all() -> Result<i32> {
     for folder in folders {
         match in_own_process(&folder) {
             0 => output::print(&format!("lab {}: down\n", folder.name()))?,
+            // The others are taken down all the same; the last failure is told.
             failed => code = failed,
         }
     }
@@ -58,12 +59,14 @@ pub(super) fn in_own_process(folder: &Folder) -> i32 {
 /// Takes a lab down and waits until its process has ended too. A process that does not answer is killed.
 pub(crate) fn take_down(folder: &Folder) -> Result<()> {
     use netloom_api::Error::{Closed, Late, NotRunning, Refused, Silent};
+    // Before the call: the file with the number goes with the lab.
     let lab_process =
         folder.read_pid().and_then(Pid::from_raw).and_then(|p| process::pidfd(p).ok());
     let client = netloom_api::Client::connect(&folder.path());
     match client.and_then(|client| client.telling(labs::tell_silent).call(&calls::Down {})) {
         Ok(_) => {
             if let Some(pidfd) = lab_process {
+                // `netloom up` right after this must not find the old process.
                 process::wait_end(&pidfd, END_TIMEOUT);
             }
             Ok(())

@@ -64,6 +64,7 @@ fn text(event: &LabEvent) -> String {
         }
         lines.push(line);
     }
+    // A snapshot of a large lab would scroll away what matters.
     let wanted = |node: &&NodeStatus| !whole || node.state != NodeState::Up;
     lines.extend(event.nodes.iter().filter(wanted).map(node));
     let wanted = |link: &&LinkStatus| !whole || !link.up || link.wire.is_some();

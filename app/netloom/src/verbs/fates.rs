@@ -27,6 +27,7 @@ pub(super) fn follow(client: &Client, args: &LinkFates) -> Result<()> {
     let note = |keep| client.call(&NoteFates { link: link.name.clone().into(), keep: Whole(keep) });
     note(args.keep.into())?;
     let mut following = Following { client, link: &link, json: args.json, left: args.count };
+    // Its error waits: recording is stopped first.
     let shown = following.run(&ends, &signals);
     match note(0) {
         // The lab was taken down in the meantime.

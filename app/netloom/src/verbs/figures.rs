@@ -31,6 +31,7 @@ pub(super) const WIRES: [&str; 7] =
 pub(super) fn life(node: &NodeStatus) -> &'static str {
     match node.state {
         NodeState::Starting => "starting",
+        // The kernel's word before the lab's: it may not have noticed yet.
         _ if !node.alive => "dead",
         NodeState::Up => "up",
         NodeState::Degraded => "degraded",
@@ -209,6 +210,7 @@ pub(super) fn interface_rows(node: &NodeStatus) -> Vec<Vec<String>> {
 
 /// A row for each switch, if there are others than kernel bridges.
 pub(super) fn switch_rows(switches: &[SwitchStatus]) -> Vec<Vec<String>> {
+    // Of kernel bridges the table would only repeat the links.
     if switches.iter().all(|s| s.kind == "kernel") {
         return vec![];
     }

@@ -51,6 +51,7 @@ pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
     let asked = wish.or(args.name.as_deref())?;
     let file = match (&args.file, args.name.as_deref()) {
         (Some(file), _) => Some(file.clone()),
+        // A running lab comes before a file of the same name.
         (None, Some(name)) if !labs::runs(name)? && Path::new(name).exists() => Some(name.into()),
         (None, _) => None,
     };

@@ -207,6 +207,8 @@ fn delete(lab: Option<&str>, args: &FlowDel) -> Result<i32> {
     let command = if args.strict { FlowCommand::DeleteStrict } else { FlowCommand::Delete };
     change(&mut client, args.spoken.json, &lines, |text, version| {
         let mut change = syntax::flow(command, text, version)?;
+        // In OpenFlow 1.3 a deletion is of one table unless it says all; in 1.0 there is one to
+        // control.
         if version == Version::V13 && !lines::names_table(text) {
             change.table = TABLE_ALL;
         }
@@ -340,6 +342,7 @@ fn trace(lab: Option<&str>, args: &FlowTrace) -> Result<()> {
     if args.json {
         return print_json(&traced);
     }
+    // For the names of ports, which the trace has by number.
     let shown = client
         .call(&ShowOpenflow { switch: args.switch.clone().into() })
         .context("names of ports")?;

@@ -29,6 +29,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// `netloom generate`
 pub(crate) fn generate(lab: Option<&str>, args: &Generate) -> Result<i32> {
     let mut to = outlet(lab, &args.target, !args.receive)?;
+    // The lab is asked before this process enters it: afterwards it has no rights outside.
     let way = if args.receive { None } else { Some(to.way(&destination(args)).map_err(worded)?) };
     let signals = super::ending()?;
     to.enter()?;
@@ -83,6 +84,7 @@ fn receive(to: Outlet, args: &Generate, stop: &AtomicBool) -> Result<i32> {
 /// `netloom replay`
 pub(crate) fn replay(lab: Option<&str>, args: &Replay) -> Result<i32> {
     let mut to = outlet(lab, &args.target, true)?;
+    // A wrong path is told before anything is made; the file is read only later.
     File::open(&args.file).with_context(|| format!("{:?}: open", args.file))?;
     let signals = super::ending()?;
     to.enter()?;

@@ -42,6 +42,7 @@ impl Listener {
     pub(super) fn hear(&mut self, wait: Duration) -> Result<Heard> {
         match self.ask(wait) {
             Ok(events) => {
+                // Without news the place of the last call stays.
                 self.last = events.last().map(|event| event.id.clone()).or(self.last.take());
                 Ok(Heard::Events(events))
             }

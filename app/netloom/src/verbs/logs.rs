@@ -41,6 +41,8 @@ pub(crate) fn logs(lab: Option<&str>, args: &Logs) -> Result<i32> {
         if !args.follow || reader.nodes.is_empty() {
             return Ok(0);
         }
+        // Nodes are asked one after the other: a wait at a silent one would hold back the lines of
+        // the rest.
         let wait = if reader.nodes.len() == 1 { WAIT } else { Duration::ZERO };
         lines = match reader.read(&client, wait) {
             // The lab was taken down while its log was followed.

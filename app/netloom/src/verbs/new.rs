@@ -146,6 +146,7 @@ fn fat_tree(k: u32) -> Result<String> {
     let (core, hosts) = (half * half, k * half * half);
     let (routers, links) = (core + k * k, 3 * hosts);
     let text = find(TemplateName::FatTree).text;
+    // The comment at the file's head tells of its own size.
     let nodes = text.find("name:").map_or("", |at| &text[at..]);
     let head = format!(
         "# A fat tree of k = {k}: {k} pods of {half} aggregation and {half} edge routers, {core} core routers above\n\

@@ -115,6 +115,7 @@ impl Raised {
         let object = format!("interface {:?}", link.name);
         let (theirs, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .with_context(|| format!("{object}: make a pipe"))?;
+        // The keeper is there before the interface is up: from then on no kill can leave it up.
         let raised = match process::fork_alone(Namespaces::NONE, None)? {
             Forked::Child => {
                 drop(alive);

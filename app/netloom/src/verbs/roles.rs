@@ -20,6 +20,7 @@ use crate::flags::PortKind;
 /// Makes this process end with its starter from now on.
 pub(super) fn begin(starter: i32) -> Result<()> {
     process::die_with_parent(true)?;
+    // A starter that ended before the line above would never give the signal.
     let parent = rustix::process::getppid().map(|p| p.as_raw_nonzero().get());
     if parent != Some(starter) {
         bail!("its starter has ended");

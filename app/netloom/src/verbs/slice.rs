@@ -180,6 +180,7 @@ fn run(args: &SliceRun) -> Result<i32> {
         ..Application::new(&name.unwrap_or_default(), policy)
     };
     let listener = control::listen(&socket)?;
+    // Its files go also after a failure, which is reported below.
     let ended = netloom_slice::serve(listener, &folder, &application);
     let _ = std::fs::remove_file(&socket);
     // What it knows of its switches stays for the next one; without any, the folders go.

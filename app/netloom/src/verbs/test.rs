@@ -164,6 +164,7 @@ impl Schedule<'_> {
         if let Some(folder) = &self.args.captures {
             command.arg("--captures").arg(self.prefix(folder, at)?);
         }
+        // By this number the tester sees whether its parent is still this process.
         command.args([&std::process::id().to_string(), &lab.name]).arg(&lab.file);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("start a lab's tester")?;

@@ -40,6 +40,7 @@ pub(super) fn read(words: &[String], file: Option<&Path>, what: &str) -> Result<
 
 fn whole(from: impl Read, name: &str) -> Result<String> {
     let mut bytes = Vec::new();
+    // One byte more than allowed tells a text that is too long.
     from.take(MOST + 1).read_to_end(&mut bytes).with_context(|| format!("{name}: read"))?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > MOST) {
         return Err(Usage(format!("{name}: longer than {MOST} bytes")).into());

@@ -57,6 +57,8 @@ impl PolicyFile {
         // A writer in place holds a lock. A file that cannot be opened is an error of the reading.
         let held = open_regular(path).ok();
         let held = held.filter(|file| waited_for(READERS, || file.try_lock_shared()));
+        // Taken before the text is read: a change in between shows as another version, not as this
+        // one.
         let version = version(path);
         let text = source::read(path)?;
         drop(held);

@@ -32,6 +32,7 @@ struct Policies {
 
 /// `netloom guard`
 pub(super) fn run(lab: Option<&str>, args: &Guard) -> Result<i32> {
+    // A policy or a log that cannot be opened is told before the program runs.
     let policies = policies(args)?;
     let append =
         |path: &PathBuf| Log::append(path).with_context(|| format!("{}: open", path.display()));

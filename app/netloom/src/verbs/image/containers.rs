@@ -28,6 +28,7 @@ fn source(text: &str) -> Result<Source> {
 
 /// `netloom image pull`
 pub(super) fn pull(args: &ImagePull) -> Result<i32> {
+    // All names are checked before the first image is downloaded.
     let sources = args.images.iter().map(|text| source(text)).collect::<Result<Vec<_>>>()?;
     let store = store()?;
     let options = Options::with(usual_owners(), Pull::Always);

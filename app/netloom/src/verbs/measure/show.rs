@@ -168,6 +168,7 @@ impl<'a> Output<'a> {
         if self.args.quiet || self.args.csv {
             return Ok(());
         }
+        // This line is to stay: the next block is shown below it, not over it.
         self.shown = 0;
         print(&format!("\nflow {}: measured from block {from} on\n", flow.name))
     }
@@ -188,6 +189,7 @@ impl<'a> Output<'a> {
             }
             return line(&text.to_string());
         }
+        // The note below moves the cursor, so that the last block cannot be overwritten.
         self.shown = 0;
         let what = match route {
             Route::Measured => "take the measured path again".to_owned(),

@@ -58,6 +58,7 @@ fn wait(signals: &OwnedFd, fds: &[&dyn AsFd], until: Instant) -> Result<bool, Cu
     watched.extend(fds.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
     let left = timespec(until.saturating_duration_since(Instant::now()));
     match poll(&mut watched, Some(&left)) {
+        // Something may be there: the caller looks, and waits again if not.
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(e) => Err(io::Error::from(e).into()),
         Ok(_) if !watched[0].revents().is_empty() => Err(Cut::Interrupted),
@@ -82,6 +83,7 @@ fn take(from: &impl AsFd, into: &mut Vec<u8>) -> io::Result<bool> {
         Err(rustix::io::Errno::INTR) => return Ok(true),
         Err(e) => return Err(e.into()),
     };
+    // The rest is read all the same, so that the program does not wait for a reader.
     let room = KEPT.saturating_sub(into.len());
     into.extend_from_slice(&buffer[..read.min(room)]);
     Ok(read > 0)

@@ -52,6 +52,7 @@ pub(crate) fn lab(
     };
     let begun = Instant::now();
     let up = up::start(launch, plan.clone(), &options);
+    // By now the lab's doors have the addresses, or it has failed.
     drop(claim);
     let life = match up {
         Ok(outcome) => {
@@ -67,6 +68,7 @@ pub(crate) fn lab(
     let folder = Folder::new(&runtime_dir()?, name);
     let tested = take_steps(&folder, (&plan, &lab), &signals, captures);
     let down = down::take_down(&folder);
+    // Only after it was asked to go: a foreground lab ends with its maker anyway.
     drop(life);
     let all_hold = match tested {
         Ok(all_hold) => all_hold,

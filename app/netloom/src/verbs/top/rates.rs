@@ -76,6 +76,8 @@ impl Rates {
         for new in &event.counters.nodes {
             let Some((_, old)) = before.nodes.get(&new.name) else { continue };
             let last = self.nodes.get(&new.name).map_or(0, |(_, at)| *at);
+            // A node is told when something changed: what is new was used since its last turn, not
+            // in all the time of its silence.
             let passed = now.saturating_sub(last).clamp(1, turn);
             let used = new.cpu_ns.unwrap_or(0).saturating_sub(old.cpu_ns.unwrap_or(0));
             self.nodes.insert(new.name.clone(), (float(used) / float(passed), now));
