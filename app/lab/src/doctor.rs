@@ -65,6 +65,7 @@ fn of_every_lab(root: bool) -> Vec<Feature> {
 
 /// What nodes use, beside that.
 fn of_nodes(root: bool) -> Vec<Feature> {
+    // What a lab falls back to depends on this: what is said must be what would happen.
     let pretended = fake_chown::supported().is_ok();
     vec![
         Feature {

@@ -167,6 +167,7 @@ impl Launch {
         };
         let adopt = folder.is_up();
         let (ours, theirs) = UnixStream::pair().map_err(Error::at("lab process", "connect"))?;
+        // From the fork on there is something to take down when the user interrupts.
         let signals = disposition::catch_ending().map_err(Error::of("signals", "catch"))?;
         let forked = process::fork_alone(Namespaces::NONE, None)
             .map_err(Error::of("lab process", "fork"))?;

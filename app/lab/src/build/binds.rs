@@ -111,6 +111,7 @@ fn found(bind: &Bind, runtime: &Path) -> std::result::Result<std::path::PathBuf,
     let mut access = Access::READ_OK;
     access.set(Access::EXEC_OK, kind == FileType::Directory);
     access.set(Access::WRITE_OK, *write);
+    // access(2) asks for the real user by default, whereas files are opened as the effective one.
     let flags = rustix::fs::AtFlags::EACCESS;
     rustix::fs::accessat(rustix::fs::CWD, &path, access, flags).map_err(|e| {
         let e = std::io::Error::from(e);

@@ -43,6 +43,7 @@ pub(crate) fn move_one(
         batch.push(object, &MoveLink { link: found.index.into(), netns: there, name, index });
         run(socket, &mut batch, object, "move")
     })?;
+    // Without a wish for an index the kernel gives another one if this is taken there.
     let arrived = find(there, object, name)?;
     arrived.map(|l| l.index).ok_or_else(|| Error::Invalid {
         object: object.into(),

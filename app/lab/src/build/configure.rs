@@ -44,6 +44,8 @@ pub(crate) fn configure(
             let object = format!("node {:?}", node.name);
             namespace::enter_network(spaces.node(index)?)
                 .map_err(Error::of(&object, "configure"))?;
+            // A netlink socket belongs to the namespace in which it was opened: each node needs
+            // one.
             let mut socket = open(&object)?;
             batch.clear();
             let there = |interface: &Interface| {

@@ -92,6 +92,7 @@ pub(crate) fn make_links(
             // A throw-away one: it goes with this thread.
             namespace::new_network()?;
         }
+        // After the namespace is entered: the socket stays with that of its opening.
         let mut socket = open("links")?;
         let mut batch = Batch::new();
         for &index in links {

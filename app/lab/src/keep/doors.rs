@@ -98,6 +98,7 @@ impl Doors {
         moves: bool,
     ) -> Result<()> {
         let leads = next.links.iter().any(PlannedLink::leads_to_internet);
+        // New prefixes may be the host's, even if no door changes.
         let other = leads && lab_prefixes(next) != lab_prefixes(&state.plan);
         // Most changes are not about doors: nothing need be asked of the host.
         if !moves && !other {

@@ -249,6 +249,7 @@ impl Keeper for Flows {
         if inner.has_all(context.state) {
             return None;
         }
+        // A copy, put back below: the restart needs the rest of `inner` for itself.
         let mut pause = inner.pause;
         let next =
             pause.restart(ended, "OpenFlow switches", || inner.start_missing(context).map(drop));

@@ -173,6 +173,7 @@ impl<K: Kind> Keeper for PerNode<K> {
         if inner.is_whole::<K>(context.state, context.inits) {
             return None;
         }
+        // A copy, put back below: the restart needs the rest of `inner` for itself.
         let mut pause = inner.pause;
         let next = pause.restart(ended, K::WHO, || inner.start_missing::<K>(context));
         inner.pause = pause;

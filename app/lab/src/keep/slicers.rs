@@ -290,6 +290,7 @@ impl Keeper for Slicers {
         };
         // Ended before it is replaced: its descriptors would be watched for ever.
         inner.slicer = None;
+        // A copy, put back below: the restart needs the rest of `inner` for itself.
         let mut pause = inner.pause;
         let next = pause.restart(lived, "the slicer", || inner.have(context));
         inner.pause = pause;

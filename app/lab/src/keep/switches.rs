@@ -261,6 +261,7 @@ impl Keeper for Switches {
         if !missing {
             return None;
         }
+        // A copy, put back below: the restart needs the rest of `inner` for itself.
         let mut pause = inner.pause;
         let next = pause.restart(ended, "switches", || inner.restore(context));
         inner.pause = pause;

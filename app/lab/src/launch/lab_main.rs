@@ -85,6 +85,7 @@ impl Birth {
         let (end, ended) = pipe()?;
         let copied = maker.try_clone().map_err(Error::at("maker", "tell"))?;
         let telling = Telling { maker: copied, progress };
+        // A closure, so that whatever fails in it is undone below.
         let made = (|| {
             if !adopt {
                 folder.write_state(&state)?;

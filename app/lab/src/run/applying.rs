@@ -129,6 +129,7 @@ impl Running {
         let (times, troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
         drop(work);
         self.serve_scopes()?;
+        // Processes have come and gone: the loop that waits for their ends has others to watch.
         self.kept.wake();
         (applied.done, applied.troubles) = (true, troubles);
         for of in &mut applied.steps {

@@ -99,6 +99,7 @@ impl Running {
         let state = self.state();
         let planned = &state.plan.nodes[slot(&state.plan, node)?];
         let carried = self.folder.carried(&planned.plane_name());
+        // What a move that was cut off has left is too old for these daemons.
         let _ = std::fs::remove_dir_all(&carried);
         let notes = match work.inits.get(&planned.id).filter(|init| init.lives()) {
             Some(init) => announce(init, &carried),

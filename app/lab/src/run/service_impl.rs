@@ -257,6 +257,7 @@ impl Service for Running {
         let object = "core namespace";
         let init = found.ok_or_else(|| Error::DeadNode(object.to_owned()))?;
         let init = init.pidfd.try_clone().map_err(Error::at(object, "copy its pidfd"))?;
+        // No node's cgroups: what is done in the core is nobody's to pay.
         let groups = Join { tasks: vec![], v2: None };
         Ok(Entry {
             node: lab,

@@ -262,6 +262,8 @@ pub(crate) fn end_inits(inits: Vec<Init>, meanwhile: impl FnOnce() -> bool) -> R
     // Before the kill: a dead process shows no namespace.
     let witnesses = on_a_thread(|| Ok(plant(&inits)));
     let until = Instant::now() + KERNEL_TIMEOUT;
+    // Each takes a descriptor more. Orphans of further nodes go on trying, and the end takes
+    // longer.
     let orphans = Orphans::of(&inits, room() / 2);
     let killed = kill(&inits, until);
     orphans.give_up();

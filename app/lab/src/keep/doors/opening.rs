@@ -201,6 +201,7 @@ impl<'a> Opening<'a> {
     fn raise(&mut self, socket: &mut Socket, iface: &str) -> Result<()> {
         let object = format!("host interface {iface:?}");
         let found = self.card(socket, iface, &object)?;
+        // One that is up already is nothing to undo later.
         if found.up {
             return Ok(());
         }

@@ -210,6 +210,8 @@ impl Running {
             return Ok(());
         }
         self.change(work, |state| {
+            // Noted first: if the process is killed on the way, the next one knows that they are in
+            // pieces.
             state.unfinished.extend(ids);
             Ok(())
         })?;
@@ -275,6 +277,7 @@ impl Place {
             }
             spaces::run(&mut spaces::open(object)?, &mut batch, object, "change")
         })?;
+        // Nothing is done in a node that has ended: it is recreated by the new plan.
         let _ = done;
         Ok(())
     }
@@ -298,6 +301,7 @@ impl Place {
             std::fs::write(&promote, before.trim()).map_err(Error::at(&promote, "set sysctl"))?;
             removed
         })?;
+        // Nothing is done in a node that has ended: it is recreated by the new plan.
         let _ = done;
         Ok(())
     }
