@@ -59,6 +59,7 @@ impl<P: Protocol> Client<P> {
         match rustix::net::connect(&socket, &address) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+            // The backlog was full for as long as the socket may wait to send (unix(7)).
             Err(Errno::AGAIN) => return Err(late(&object, "connect").into()),
             Err(e) => return Err(fail(e).into()),
         }

@@ -140,6 +140,7 @@ impl<P: Protocol> Desk<P> {
         let guest = self.guests.get(&id)?;
         let again = Some(Errno::AGAIN.raw_os_error());
         match P::FORM.receive(P::OBJECT, &guest.socket) {
+            // Its end alone is watched for then.
             _ if guest.waits => self.close(id),
             Ok(Received::Value(request, with)) => return Some(Incoming { by: id, request, with }),
             Ok(Received::Malformed(reason)) => self.refuse(id, format!("message: {reason}")),

@@ -91,6 +91,7 @@ impl<W: Copy> Arrivals<W> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::acceptfrom_with(listener, flags) {
             Ok((socket, from)) => {
+                // Refused at UNIX sockets, which hold nothing back anyway.
                 let _ = sockopt::set_tcp_nodelay(&socket, true);
                 let from = from.and_then(|from| SocketAddr::try_from(from).ok());
                 let peer = from.map_or_else(|| local(&socket), |from| from.to_string());

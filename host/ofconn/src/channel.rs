@@ -146,11 +146,14 @@ impl Channel {
     /// What epoll is to watch: reading, writing.
     pub fn wants(&self) -> (bool, bool) {
         let writes = self.queued > 0 && self.link.takes() || self.link.wants_write();
+        // While whole messages are in hand, more bytes on the socket need not wake anybody.
         (!self.is_paused() && !self.more, writes)
     }
 
     /// The next whole message, unless reading is paused or nothing more is there. `room` is for what is read.
     pub fn next(&mut self, room: &mut [u8], now: Time) -> Result<Option<Vec<u8>>, Gone> {
+        // Until the end is seen: a pause, or one message at a time, may leave whole messages
+        // behind.
         self.more = true;
         while !self.is_paused() {
             let whole = self.stream.next_message().map_err(|e| Gone(e.to_string()))?;
@@ -260,6 +263,7 @@ impl Channel {
         if now < silent {
             return Silence::Short(silent);
         }
+        // Nobody reads it now, so that `heard` says nothing about the other end.
         if self.is_paused() || has_more {
             return Silence::Short(stuck.max(now + SECOND));
         }

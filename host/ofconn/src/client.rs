@@ -257,6 +257,7 @@ impl Client {
 
     fn flush(&mut self) -> Result<()> {
         let sent = self.socket.write_all(&self.queued);
+        // After a failure, too: a part of it may be on its way, and must not be sent twice.
         self.queued.clear();
         sent.map_err(|e| self.failed("send", e))
     }

@@ -140,6 +140,7 @@ impl<W> Peer<W> {
             self.failed(std::io::Error::from(e).to_string(), now);
             return None;
         }
+        // Only until the owner says what became of the socket.
         match std::mem::replace(&mut self.state, State::Waiting) {
             State::Dialling(socket, _) => Some(socket),
             _ => None,

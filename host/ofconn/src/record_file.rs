@@ -124,6 +124,7 @@ impl RecordFile {
     /// # Errors
     /// As [`RecordFile::begin`].
     pub fn more(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        // Mostly no other file is being written.
         let Some((file, length)) = &mut self.new else { return Ok(()) };
         *length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let wrote = file.write_all(bytes);
@@ -151,6 +152,8 @@ impl RecordFile {
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let wrote = match &mut self.file {
             Some(file) => file.write_all(bytes),
+            // A file is opened by rewriting it alone, so that it never begins in an earlier one's
+            // middle.
             None => Err(io::Error::from(io::ErrorKind::NotFound)),
         };
         self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);

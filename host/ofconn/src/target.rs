@@ -108,6 +108,7 @@ fn bracketed(address: IpAddr) -> String {
 fn active(text: &str) -> Option<SocketAddr> {
     let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let only = plain.parse::<IpAddr>().map(|address| SocketAddr::new(address, OPENFLOW_PORT));
+    // Nobody can be reached at port 0; a listener may ask for it, and gets one from the kernel.
     only.ok().or_else(|| text.parse().ok()).filter(|to| to.port() != 0)
 }
 

@@ -71,6 +71,7 @@ impl Configs {
             (None, None) => None,
             _ => return Err(Error::refused("TLS: a certificate and its key go together")),
         };
+        // The verifier of rustls always compares a name, which the switch may not have been told.
         let verifier = Signed {
             roots: Arc::clone(&roots),
             provider: Arc::clone(&provider),
@@ -100,6 +101,7 @@ impl Configs {
 
     /// A connection to a controller.
     pub fn connect(&self, socket: OwnedFd, to: IpAddr) -> Result<Secure> {
+        // A name must be given; an address is not sent to the other end (RFC 6066 section 3).
         let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(to.into()));
         let tls = ClientConnection::new(Arc::clone(&self.client), name)
             .map_err(|e| Error::refused(format!("TLS: {e}")))?;
@@ -232,6 +234,8 @@ impl Secure {
     /// `WouldBlock` if there is no room, or before TLS is agreed on.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
+        // What was taken before has to be gone first: otherwise it would be held here without a
+        // bound.
         if !self.takes() || self.tls.wants_write() {
             return Err(io::ErrorKind::WouldBlock.into());
         }

@@ -56,6 +56,7 @@ impl<K: Into<u64> + From<u64>> Watcher<K> {
     /// The system refuses.
     pub fn wait(&self, span: Option<Time>) -> Result<Vec<K>> {
         let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        // More than these are reported by the next call.
         let mut events = [nothing; 256];
         let span = span.map(|span| process::timespec(Duration::from_nanos(span)));
         match epoll::wait(&self.epoll, &mut events, span.as_ref()) {

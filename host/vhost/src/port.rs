@@ -171,6 +171,7 @@ impl VhostPort {
             None => socket::connect(&self.options.path, user),
         };
         let Some(stream) = stream else { return };
+        // One for the handler, and one to see here what comes before the handler reads it.
         let Ok(copy) = stream.try_clone() else { return };
         // While one is connected the next has to wait, unwatched.
         self.watch.forget(self.listener.as_ref().map(Listener::as_fd));

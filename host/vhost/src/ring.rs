@@ -150,6 +150,7 @@ impl Ring {
     }
 
     pub(crate) fn set_base(&mut self, base: u16) {
+        // Nothing before it counts as seen: the next look reads how far the guest has come.
         (self.next, self.seen) = (base, base);
     }
 
