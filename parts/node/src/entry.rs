@@ -194,6 +194,8 @@ fn prepare(
     maker: &OwnedFd,
     kept: &[BorrowedFd<'_>],
 ) -> netloom_sys::Result<Ready<()>> {
+    // First: the kernel copies only mounts of the caller's own mount namespace (open_tree(2)),
+    // which this process leaves next.
     let group = entry.groups.v2.as_ref().map(AsFd::as_fd);
     let group = group.map(group_alone).transpose()?;
     let user = entry.user || (entry.own_user && !task.keep_root);
@@ -215,6 +217,7 @@ fn prepare(
 
 /// The cgroup's directory without a path to its parent, if this process may create that.
 fn group_alone(dir: BorrowedFd<'_>) -> netloom_sys::Result<OwnedFd> {
+    // Who may not mount here gets the directory as it is.
     namespace::without_parents(dir)
         .or_else(|_| dir.try_clone_to_owned())
         .map_err(|e| Failure::new("cgroup", "copy", e).into())

@@ -361,6 +361,7 @@ impl Programs {
         if slot.started.take().is_some_and(|at| now.duration_since(at) >= STEADY) {
             slot.hasty = 0;
         }
+        // Ten doublings are beyond the longest pause; more than 31 would overflow the shift.
         let wait = BACKOFF.saturating_mul(1 << slot.hasty.min(10)).min(MAX_BACKOFF);
         slot.hasty += 1;
         slot.restarts += 1;

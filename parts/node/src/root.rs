@@ -223,6 +223,7 @@ impl Shared {
     ) -> Result<Machine> {
         let at = &self.proc();
         setup.mount("proc", at, PROC, "")?;
+        // Through these the init still reads the machine's figures once its own lie over them.
         let open = |name| File::open(at.join(name)).ok();
         let machine = Machine { meminfo: open("meminfo"), loadavg: open("loadavg") };
         for (name, file) in figures {
@@ -320,6 +321,7 @@ impl Shared {
         // Everybody may traverse the root itself, even if its directory was private.
         let open = Access::root(0o755);
         if spec.has_own_root() {
+            // An overlay takes its lower directories from the top down.
             let own = spec.root.iter().chain(spec.layers.iter().rev()).cloned();
             let lower = std::iter::once(shared).chain(own).collect();
             return vec![layer(0, root, lower, open)];

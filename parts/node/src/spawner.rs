@@ -313,6 +313,8 @@ impl Life {
                 let mut fds = fds.iter().map(AsFd::as_fd);
                 let inside =
                     fds.next().map(|processes| Surrounding { processes, user: fds.next() });
+                // Children's networks belong to the user namespace of the node around them, the one
+                // made ahead to a new one.
                 let ahead = self.ahead.take().filter(|_| inside.is_none());
                 return self.create(specs, inside, ahead);
             }
