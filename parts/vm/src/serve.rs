@@ -202,7 +202,7 @@ impl Machine {
 
     fn read_terminal(&mut self) {
         let mut buffer = [0; 16 << 10];
-        // EIO: nobody has the other side open just now.
+        // Nothing has come: at the end it is read without being told that something has.
         let Ok(count) = rustix::io::read(&self.terminal, &mut buffer) else { return };
         let shown = buffer.get(..count).unwrap_or(&[]);
         self.console.take(shown, &mut std::io::stdout().lock());
