@@ -260,11 +260,11 @@ fn a_later_process_tells_what_the_earlier_one_did_not_read_any_more() {
         [dropped, value(&told, "netloom_link_lost_packets_total", &[("cause", "wire: loss")])]
     };
     let mut metrics = Metrics::default();
-    metrics.exposition(&one(drops(5), lost(7)));
-    // Both are recreated, and have lost nothing yet.
-    let (text, earlier) = metrics.exposition(&one(json!([]), json!([])));
-    assert_eq!(both(&text), [Some(5.0), Some(7.0)]);
-    let mut later = Metrics::after(earlier.expect("what is not read any more"));
+    let handed = metrics.exposition(&one(drops(5), lost(7))).1.expect("counters were told");
+    // Both are recreated, and have lost nothing yet: what was handed over still holds.
+    let (text, same) = metrics.exposition(&one(json!([]), json!([])));
+    assert_eq!((both(&text), same), ([Some(5.0), Some(7.0)], None));
+    let mut later = Metrics::after(handed);
     let (text, same) = later.exposition(&one(json!([]), json!([])));
     assert_eq!((both(&text), same), ([Some(5.0), Some(7.0)], None));
     let (text, _) = later.exposition(&one(drops(1), lost(2)));
