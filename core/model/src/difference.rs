@@ -2,7 +2,7 @@
 //!
 //! Objects are matched by name: nodes, switches and links are in one plan, in the
 //! other, or in both with different facts. What follows only from names and positions (indexes, hardware
-//! addresses, names in the core namespace) is not a difference. Computed routes are kept apart: they
+//! addresses that no file gives, names in the core namespace) is not a difference. Computed routes are kept apart: they
 //! change with other settings. [`Item::old`] and [`Item::new`] are positions in the two
 //! plans, for code that turns one into the other.
 
@@ -106,9 +106,20 @@ pub fn difference(old: &Plan, new: &Plan) -> Difference {
         |a: usize, b: usize| facts::is_same_link((old, &old.links[a]), (new, &new.links[b]));
     let mut items = compare(Kind::Node, &nodes(old), &nodes(new), &same_node);
     items.extend(compare(Kind::Switch, &switches(old), &switches(new), &|_, _| false));
-    items.extend(compare(Kind::Link, &links(old), &links(new), &same_link));
+    items.extend(of_links(old, new, compare(Kind::Link, &links(old), &links(new), &same_link)));
     items.extend(compare(Kind::Slice, &slices(old), &slices(new), &|_, _| false));
     Difference { items, routes: routes(old, new) }
+}
+
+/// Without hardware addresses that differ only because the names do that they are made of.
+fn of_links(old: &Plan, new: &Plan, mut items: Vec<Item>) -> Vec<Item> {
+    items.retain_mut(|item| {
+        let (Some(before), Some(now)) = (item.old, item.new) else { return true };
+        let (a, b) = ((old, &old.links[before]), (new, &new.links[now]));
+        item.changes.retain(|change| !facts::is_mac_of_names(&change.key, a, b));
+        !item.changes.is_empty()
+    });
+    items
 }
 
 /// An object's name, and a function for its facts.

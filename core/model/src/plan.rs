@@ -175,11 +175,22 @@ pub struct Interface {
     #[serde(with = "netloom_form::mac")]
     #[cfg_attr(feature = "schema", schema(value_type = netloom_form::schema::Mac))]
     pub mac: [u8; 6],
+    /// The file gives that MAC.
+    #[serde(default, skip_serializing_if = "crate::lab::is_not")]
+    pub mac_given: bool,
     /// MTU in bytes.
     pub mtu: u32,
     /// Address with the segment's prefix length.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub addresses: Vec<IpNet>,
+}
+
+impl Interface {
+    /// Whether a file gives one of the two a MAC that the other does not have. Others follow from names, and those of
+    /// a living interface stay as they are.
+    pub(crate) fn is_given_other_mac(&self, other: &Interface) -> bool {
+        (self.mac_given || other.mac_given) && self.mac != other.mac
+    }
 }
 
 /// The place of a link, or `null` for [`LinkSlot::NOT_SHOWN`].

@@ -799,6 +799,8 @@ class Interface(_InterfaceRequired, total=False):
     """The link it is an end of: index into the plan's links; `null` in JSON for one that is not
     shown.
     """
+    mac_given: bool
+    """The file gives that MAC."""
 
 
 class _InterfaceStatusRequired(TypedDict):

@@ -2,7 +2,7 @@
 //! what a living object can change ([`How::InPlace`]); for the rest it is recreated.
 //!
 //! Two objects are equal when their facts are. Values computed from other facts are left out:
-//! settings of the kernel that follow from `forwarding`, hardware addresses, indexes.
+//! settings of the kernel that follow from `forwarding`, hardware addresses that no file gives, indexes.
 
 use std::any::Any;
 
@@ -350,11 +350,33 @@ pub(super) fn of_link<'a>(plan: &Plan, link: &'a PlannedLink) -> Vec<Fact<'a>> {
             words.join(" ")
         });
         facts.put_live(format!("addresses.{end}"), text);
+        // Recreated: the link-local address and what others have learnt follow from it.
+        let mac = interface(plan, &link.ends[side]).map(|own| netloom_bridge::Mac(own.mac));
+        facts.put(key_of_mac(end), mac.map(|mac| mac.to_string()));
         let number = link.ends[side].given_number();
         facts.put_live(format!("port.{end}"), number.map(|number| number.to_string()));
     }
     put_impairments(&mut facts, link);
     facts.0
+}
+
+fn key_of_mac(end: &str) -> String {
+    format!("mac.{end}")
+}
+
+/// Whether a key of a link's end is one of a hardware address that no file gives: a living interface keeps it.
+pub(super) fn is_mac_of_names(
+    key: &str,
+    (in_a, a): (&Plan, &PlannedLink),
+    (in_b, b): (&Plan, &PlannedLink),
+) -> bool {
+    let given = |ends: (&PlannedEnd, &PlannedEnd)| {
+        let (Some(x), Some(y)) = (interface(in_a, ends.0), interface(in_b, ends.1)) else {
+            return false;
+        };
+        key_of_mac(&in_b.end_text(ends.1)) == key && x.is_given_other_mac(y)
+    };
+    key.starts_with("mac.") && !a.ends.iter().zip(&b.ends).any(given)
 }
 
 /// Once if both directions are equal; else by the letter of the sending end, as in the file.
@@ -396,7 +418,8 @@ pub(super) fn is_same_link(
                 let names = (in_a.node_at(*x).map(|n| &n.name), in_b.node_at(*y).map(|n| &n.name));
                 let owns = (interface(in_a, ends.0), interface(in_b, ends.1));
                 let (Some(x), Some(y)) = owns else { return false };
-                names.0 == names.1 && (&x.name, &x.addresses) == (&y.name, &y.addresses)
+                let same = (&x.name, &x.addresses) == (&y.name, &y.addresses);
+                names.0 == names.1 && same && !x.is_given_other_mac(y)
             }
             (PlannedEnd::Port { switch: x, .. }, PlannedEnd::Port { switch: y, .. }) => {
                 in_a.switch_at(*x).map(|s| &s.name) == in_b.switch_at(*y).map(|s| &s.name)

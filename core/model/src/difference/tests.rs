@@ -65,17 +65,49 @@ fn values_are_told_with_what_they_were() {
             "link r1:eth1--web:eth0: a.loss 1%, was none",
         ),
         (
+            "[r1, web]",
+            "{ends: [r1, web], mac: {web: 02:00:00:00:00:01}}",
+            "link r1:eth1--web:eth0: mac.web:eth0 02:00:00:00:00:01, was WEB",
+        ),
+        (
             "s1: {}",
             "s1: {kind: shm}",
             "switch s1: kind shm, was kernel; mode 0600, was none; \
           arena 256KiB, was none; ageing 60, was none",
         ),
     ] {
+        let expected = expected.replace("WEB", &mac_of(&plan(SITES), "web"));
         assert_eq!(told(SITES, &SITES.replace(from, to)), [expected], "{to}");
     }
     let subnet = told(SITES, &SITES.replace("s1: {}", "s1: {subnet: 10.9.0.0/24}"));
     assert!(subnet[0].starts_with("link h1:eth0--s1: addresses.h1:eth0 10.9.0."), "{subnet:?}");
     assert_eq!(subnet.last().unwrap(), "routes of h1");
+}
+
+/// Of a node's first interface.
+fn mac_of(plan: &Plan, node: &str) -> String {
+    netloom_bridge::Mac(plan.nodes[plan.node(node).unwrap()].interfaces[0].mac).to_string()
+}
+
+#[test]
+fn a_hardware_address_is_compared_where_a_file_gives_it() {
+    let link = |mac: &str| SITES.replace("[r1, web]", &format!("{{ends: [r1, web]{mac}}}"));
+    let one = link(", mac: {web: 02:00:00:00:00:01}");
+    let other = one.replace(":01", ":02");
+    let of = "link r1:eth1--web:eth0: mac.web:eth0";
+    assert_eq!(told(&one, &other), [format!("{of} 02:00:00:00:00:02, was 02:00:00:00:00:01")]);
+    assert!(difference(&plan(&one), &plan(&one)).is_empty());
+    // What the interface has anyway is no change, whoever gives it.
+    let plain = plan(SITES);
+    let same = plan(&link(&format!(", mac: {{web: '{}'}}", mac_of(&plain, "web"))));
+    assert!(difference(&plain, &same).is_empty() && difference(&same, &plain).is_empty());
+    let back = told(&one, SITES);
+    assert_eq!(back, [format!("{of} {}, was 02:00:00:00:00:01", mac_of(&plain, "web"))]);
+    // One that is made of names stays when they change, as that of a renamed interface does.
+    let mut renamed = plain.clone();
+    let at = renamed.node("web").unwrap();
+    renamed.nodes[at].interfaces[0].mac = [2, 0, 0, 0, 0, 9];
+    assert!(difference(&renamed, &plain).is_empty());
 }
 
 #[test]

@@ -70,11 +70,27 @@ fn with_settings(made: &Plan, running: &Plan, wanted: &Plan) -> Plan {
             (Kind::Link, Some(at)) => {
                 let Some(slot) = links.get(item.name.as_str()).copied() else { continue };
                 plan.links[slot].impairments.clone_from(&running.links[at].impairments);
+                keep_macs(&mut plan, slot, (running, &running.links[at]));
             }
             _ => {}
         }
     }
     plan
+}
+
+/// Gives the ends of a link the hardware addresses that those of a running one have.
+fn keep_macs(plan: &mut Plan, link: LinkSlot, (running, has): (&Plan, &PlannedLink)) {
+    for side in [0, 1] {
+        let (PlannedEnd::Node { node, interface }, PlannedEnd::Node { node: of, interface: other }) =
+            (&plan.links[link].ends[side], &has.ends[side])
+        else {
+            continue;
+        };
+        let (node, interface) = (*node, *interface);
+        let own = &running.nodes[*of].interfaces[*other];
+        let kept = &mut plan.nodes[node].interfaces[interface];
+        (kept.mac, kept.mac_given) = (own.mac, own.mac_given);
+    }
 }
 
 /// Routes that are decided again at most, unless the running lab has as many.

@@ -94,12 +94,15 @@ pub(super) fn is_told_otherwise(running: &Plan, old: Slot, wanted: &Plan, new: S
     let cards = |node: &PlannedNode| -> Vec<_> {
         node.interfaces.iter().map(|i| (i.name.clone(), i.addresses.clone())).collect()
     };
-    let machine = after.kind.as_vm().is_some() && cards(before) != cards(after);
+    // A card's hardware address is a word of the machine's command line.
+    let mut pairs = before.interfaces.iter().zip(&after.interfaces);
+    let differs = cards(before) != cards(after) || pairs.any(|(a, b)| a.is_given_other_mac(b));
+    let machine = after.kind.as_vm().is_some() && differs;
     machine || running.daemons_of(old) != wanted.daemons_of(new)
 }
 
 fn is_impairment(key: &str) -> bool {
-    !matches!(key.split('.').next(), Some("mtu" | "ends" | "addresses" | "port"))
+    !matches!(key.split('.').next(), Some("mtu" | "ends" | "addresses" | "mac" | "port"))
 }
 
 /// Keys whose change recreates a link.

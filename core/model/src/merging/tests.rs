@@ -143,6 +143,48 @@ fn numbers_of_ports_are_those_of_the_file_and_else_stay() {
 }
 
 #[test]
+fn a_link_whose_hardware_address_the_file_changes_is_recreated_with_it() {
+    let lab = "nodes: {a: {}, b: {}, v: {kind: vm, kernel: /k, memory: 64MiB}}\nlinks:\n";
+    let text = |last: u8, links: &str| {
+        let mac = format!("{{a: 02:00:00:00:00:0{last}}}");
+        format!("{lab}  - {{ends: [a, b], mac: {mac}}}\n{links}")
+    };
+    let (running, wanted) = (of(&text(1, "")), of(&text(2, "")));
+    let found = merged(&running, &wanted).unwrap();
+    let words: Vec<String> = found.steps.iter().map(Step::words).collect();
+    let told = "mac.a:eth0 02:00:00:00:00:02, was 02:00:00:00:00:01";
+    assert_eq!(words, [format!("! link a:eth0--b:eth0 recreated: {told}")]);
+    assert_eq!(found.target.nodes[0].interfaces[0].mac, [2, 0, 0, 0, 0, 2]);
+    assert_eq!(found.early.links.len(), 1);
+    // Nothing is to do afterwards.
+    assert!(merged(&found.target, &wanted).unwrap().steps.is_empty());
+    // A machine's card has it from its start.
+    let card = |last: u8| {
+        let link = format!("  - {{ends: [b, v], mac: {{v: 02:00:00:00:01:0{last}}}}}\n");
+        text(1, &link)
+    };
+    let steps = self::told(&card(1), &card(2));
+    assert!(steps.iter().any(|step| step.starts_with("! node v recreated")), "{steps:?}");
+}
+
+#[test]
+fn a_hardware_address_given_by_hand_stays_where_changes_by_hand_do() {
+    let text = |mac: &str| format!("nodes: {{a: {{}}, b: {{}}}}\nlinks: [{{ends: [a, b]{mac}}}]\n");
+    let made = of(&text(""));
+    let running = of(&text(", mac: {a: 02:00:00:00:00:01}"));
+    let form = |link: &PlannedLink| LinkForm::of(&running, link, ALLOWED);
+    let machine =
+        Machine { there: &|_| vec![], form: &form, allowed: ALLOWED, hides: &|_, _| false };
+    let over = |keep| merge_over(&made, &running, None, &made, &machine, keep).unwrap();
+    let back = over(false);
+    assert_eq!(back.steps.len(), 1);
+    assert!(back.steps[0].drift && back.steps[0].act == Act::Recreate, "{:?}", back.steps);
+    let kept = over(true);
+    assert!(kept.steps.is_empty() && kept.early.is_empty(), "{:?}", kept.steps);
+    assert_eq!(kept.target.nodes[0].interfaces[0].mac, [2, 0, 0, 0, 0, 1]);
+}
+
+#[test]
 fn a_port_made_by_hand_keeps_its_number_beside_new_ones() {
     let lab = "nodes: {a: {}, b: {}, c: {}}\nswitches: {s: {kind: openflow}}\nlinks:\n  - [a, s]\n";
     let made = of(lab);

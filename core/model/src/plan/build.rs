@@ -217,12 +217,19 @@ impl Builder<'_> {
                 let name = self.names.interfaces[index][side].clone().unwrap_or_default();
                 let mac = macs.take("node", &planned.name, &name);
                 // Taken even where one is given by hand: the other interfaces keep theirs.
-                let mac = link.macs[side].unwrap_or(mac);
+                let (mac, mac_given) = (link.macs[side].unwrap_or(mac), link.macs[side].is_some());
                 let addresses = self.addresses(place);
                 let number = FIRST_INDEX + u32::try_from(planned.interfaces.len()).unwrap_or(0);
                 let link = LinkSlot::new(index);
-                let interface = Interface { name, index: number, link, mac, mtu, addresses };
-                planned.interfaces.push(interface);
+                planned.interfaces.push(Interface {
+                    name,
+                    index: number,
+                    link,
+                    mac,
+                    mac_given,
+                    mtu,
+                    addresses,
+                });
                 PlannedEnd::Node { node: Slot::new(*node), interface: planned.interfaces.len() - 1 }
             }
             End::Switch { switch } => {

@@ -212,7 +212,7 @@ impl Plan {
                 let planned = &mut self.nodes[*node];
                 let name = iface.clone().unwrap_or_else(|| free_interface(planned, there));
                 let mac = macs.take("node", &planned.name, &name);
-                let mac = new.macs[side].unwrap_or(mac);
+                let (mac, mac_given) = (new.macs[side].unwrap_or(mac), new.macs[side].is_some());
                 // Programs in the node make interfaces too; the kernel refuses an index in use.
                 let known = planned.interfaces.iter().map(|i| i.index);
                 let number = next_index(known.chain(there.iter().map(|(_, index)| *index)));
@@ -222,6 +222,7 @@ impl Plan {
                     index: number,
                     link,
                     mac,
+                    mac_given,
                     mtu,
                     addresses,
                 });
