@@ -336,7 +336,8 @@ fn vlans(item: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Vlans> {
     if text == "untagged" {
         return Some(Vlans::Untagged);
     }
-    let Some((from, to)) = range(text, 4095) else {
+    // 4095 is nobody's VLAN (IEEE 802.1Q-2022, 9.6), and a plan with it is refused.
+    let Some((from, to)) = range(text, 4094) else {
         let what = "a VLAN like 7, a range like 10..20, or untagged";
         read::expected(item, path, what, report);
         return None;

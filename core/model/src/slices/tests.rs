@@ -50,6 +50,23 @@ fn every_pair_that_shares_packets_is_told() {
 }
 
 #[test]
+fn a_vlan_that_no_plan_may_have_is_refused_in_the_file() {
+    let read = |vlan: &str| {
+        let text =
+            format!("switches: {{s: {{}}}}\nslices:\n  a: {{switches: {{s: {{vlan: {vlan}}}}}}}\n");
+        policy("p", text.as_bytes()).map(|read| read.slices[0].switches["s"][0].vlans.clone())
+    };
+    let range = |from, to| Vlans::Range { from, to };
+    for (vlan, vlans) in [("4094", range(4094, 4094)), ("10..4094", range(10, 4094))] {
+        assert_eq!(read(vlan).expect(vlan), [vlans]);
+    }
+    for vlan in ["4095", "10..4095"] {
+        let told = read(vlan).expect_err(vlan).to_string();
+        assert!(told.contains("expected a VLAN like 7, a range like 10..20"), "{told}");
+    }
+}
+
+#[test]
 fn quotas_are_read() {
     let text = "switches: {s: {}}\nslices:\n  a: {switches: {s: {}}, rules: 5, groups: 6, buckets: 7, meters: 8, \
                 memory: 16MiB}\n";
