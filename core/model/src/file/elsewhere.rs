@@ -258,6 +258,24 @@ static NODE: Words = &[
         &["restart", "restart-policy"],
         Say("it belongs to a program: run: [{command: [PROGRAM], restart: always}]"),
     ),
+    (
+        &["user", "group"],
+        Say("it belongs to a program: run: [{command: [PROGRAM], user: NAME, group: NAME}]"),
+    ),
+    (
+        &["workdir", "working-dir"],
+        Say("it belongs to a program: run: [{command: [PROGRAM], workdir: /DIRECTORY}]"),
+    ),
+    (
+        &["stop-signal"],
+        Say("it belongs to a program: run: [{command: [PROGRAM], stop-signal: INT}]"),
+    ),
+    (
+        &["cap-add", "cap-drop"],
+        Say(
+            "leave it out: programs may set up their node's network; privileged: true lets them mount and trace, too",
+        ),
+    ),
     (&["cpu", "cpus"], Within("limits", "cpu")),
     (&["memory", "mem", "mem-limit"], Within("limits", "memory")),
     (&["pids-limit", "processes"], Within("limits", "processes")),
@@ -297,13 +315,9 @@ static NODE: Words = &[
     (&["mtu"], Say("it belongs to a link or a switch: links: [{ends: [A, B], mtu: 9000}]")),
     (
         &[
-            "cap-add",
-            "cap-drop",
             "network-mode",
-            "user",
             "labels",
             "type",
-            "group",
             "runtime",
             "platform",
             "tty",
@@ -338,9 +352,14 @@ static SWITCH: Words = &[
         Say("leave it out: a switch leads outside only by a link [SWITCH, host:IFACE]"),
     ),
     (
-        &["stp", "rstp", "controller", "protocols", "dpid", "fail-mode", "labels", "image"],
-        Say("leave it out: switches learn addresses by themselves"),
+        &["controller"],
+        Say("write kind: openflow and controllers: tcp:ADDRESS, or node:NAME for one in a node"),
     ),
+    (&["protocols"], Say("write kind: openflow and versions: [1.0, 1.3]")),
+    (&["dpid"], Say("write kind: openflow and datapath: 0x1")),
+    (&["fail-mode"], Say("write kind: openflow and fail: secure, or fail: standalone")),
+    (&["rstp"], Key("stp")),
+    (&["labels", "image"], Say("leave it out: switches learn addresses by themselves")),
     (&["delay", "loss", "rate", "bandwidth", "latency"], Say(ON_LINKS)),
 ];
 
@@ -399,8 +418,11 @@ static ROUTE: Words = &[
     (&["interface", "iface", "oif", "device"], Key("dev")),
 ];
 
-static PROGRAM: Words =
-    &[(&["cmd", "exec", "argv"], Key("command")), (&["restart-policy"], Key("restart"))];
+static PROGRAM: Words = &[
+    (&["cmd", "exec", "argv"], Key("command")),
+    (&["restart-policy"], Key("restart")),
+    (&["working-dir", "cwd"], Key("workdir")),
+];
 
 static READY: Words = &[
     (&["port", "ports", "tcp-port"], Key("tcp")),
@@ -440,7 +462,17 @@ pub(crate) fn choice(object: &str, key: &str, word: &str) -> Option<String> {
             return Some(format!("write {}", known[3..].to_ascii_uppercase()));
         }
         ("lab", "routing", "off" | "no" | "false" | "manual" | "static") => "none",
-        ("lab", "routing", "ospf" | "bgp" | "isis" | "rip" | "frr" | "bird") => {
+        ("lab", "routing", protocol @ ("ospf" | "bgp" | "isis" | "rip" | "frr")) => {
+            let keys = match protocol {
+                "ospf" => "ospf: true",
+                "bgp" => "bgp: {as: 65001}",
+                "isis" => "config: {isisd: FILE}",
+                "rip" => "config: {ripd: FILE}",
+                _ => "ospf: true, or bgp: {as: 65001}",
+            };
+            return Some(format!("leave it out; in each router write kind: router and {keys}"));
+        }
+        ("lab", "routing", "bird") => {
             return Some(
                 "write none, and run the routing programs in the nodes: run: [[PROGRAM]]"
                     .to_owned(),

@@ -87,6 +87,49 @@ fn commands_and_files_are_shown_as_netloom_has_them() {
 }
 
 #[test]
+fn words_lead_to_the_keys_that_netloom_has() {
+    let node = |more: &str| offered(&format!("nodes: {{a: {{{more}}}}}"));
+    let of_program = "it belongs to a program: run: [{command: [PROGRAM]";
+    for (key, word) in [
+        ("user: nobody", "user: NAME"),
+        ("group: daemon", "group: NAME"),
+        ("working_dir: /srv", "workdir: /DIRECTORY"),
+        ("stop_signal: SIGINT", "stop-signal: INT"),
+    ] {
+        let help = node(key);
+        assert!(help.starts_with(of_program) && help.contains(word), "{key}: {help}");
+    }
+    assert_eq!(node("run: [{command: [x], working_dir: /srv}]"), "write workdir: /srv");
+    assert!(node("cap_add: [SYS_ADMIN]").contains("privileged: true"));
+    let switch = |more: &str| offered(&format!("nodes: {{a: {{}}}}\nswitches: {{s: {{{more}}}}}"));
+    for (key, word) in [
+        ("controller: c0", "controllers: tcp:ADDRESS"),
+        ("protocols: OpenFlow13", "versions: [1.0, 1.3]"),
+        ("dpid: 1", "datapath: 0x1"),
+        ("failMode: secure", "fail: secure"),
+    ] {
+        // Also in a switch that is of this kind already.
+        for kind in ["", "kind: openflow, "] {
+            let help = switch(&format!("{kind}{key}"));
+            assert!(help.starts_with("write kind: openflow and ") && help.contains(word), "{help}");
+        }
+    }
+    assert_eq!(switch("rstp: true"), "write stp: true");
+    for (protocol, keys) in [
+        ("ospf", "ospf: true"),
+        ("BGP", "bgp: {as: 65001}"),
+        ("isis", "config: {isisd: FILE}"),
+        ("rip", "config: {ripd: FILE}"),
+    ] {
+        let help = offered(&format!("nodes: {{a: {{}}}}\nrouting: {protocol}"));
+        assert_eq!(help, format!("leave it out; in each router write kind: router and {keys}"));
+        let keys = keys.replace("FILE", "r.conf");
+        let text = format!("nodes: {{r: {{kind: router, {keys}}}}}");
+        assert!(crate::parse("f", text.as_bytes(), "f").is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn files_of_other_programs_are_known() {
     for (text, what) in [
         ("LAB_NAME=\"x\"\nr1[0]=\"A\"\n", Some("a lab.conf of Kathara")),
