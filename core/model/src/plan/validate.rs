@@ -15,7 +15,9 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 
 use super::form::{FIRST_HIDDEN, FIRST_PORT};
-use super::{LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, Scheme, Slot};
+use super::{
+    FIRST_INDEX, LinkSlot, NodeId, Plan, PlannedEnd, PlannedLink, PlannedNode, Scheme, Slot,
+};
 use crate::bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 use crate::file::values::unusable;
 use crate::kinds::openflow;
@@ -136,8 +138,8 @@ impl Plan {
             }
             names.take(own.name.as_str(), "interface")?;
             indexes.take(own.index, "index")?;
-            // Links choose the indexes from `FIRST_HIDDEN` on for their hidden interfaces.
-            if !(1..FIRST_HIDDEN).contains(&own.index) || !MTUS.contains(&own.mtu) {
+            // Index 1 is `lo`'s; links choose those from `FIRST_HIDDEN` on for their hidden interfaces.
+            if !(FIRST_INDEX..FIRST_HIDDEN).contains(&own.index) || !MTUS.contains(&own.mtu) {
                 return no(format!("interface {:?}: index or mtu cannot be used", own.name));
             }
             // Both must name each other, because code follows the places from either side.
@@ -217,9 +219,9 @@ impl Plan {
         if let Some(switch) = without {
             return no(format!("switch {:?}: its bridge has no name", switch.name));
         }
-        // Ports' indexes start there, and both live in the core namespace.
-        let most = indexes.0.iter().max().copied().unwrap_or(0);
-        if most < FIRST_PORT { Ok(()) } else { no(format!("a bridge's index is {most}")) }
+        // Those of ports follow, and `lo` is before them: all live in the core namespace.
+        let wrong = indexes.0.iter().find(|index| !(FIRST_INDEX..FIRST_PORT).contains(*index));
+        wrong.map_or(Ok(()), |index| no(format!("a bridge's index is {index}")))
     }
 
     fn check_links(&self) -> Checked {

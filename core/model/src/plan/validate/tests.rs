@@ -65,6 +65,7 @@ const WRONG: &[Wrong] = &[
     (|p| a(p).interfaces[1].name = "eth0".to_owned(), "two of the interface"),
     (|p| a(p).interfaces[1].index = 2, "two of the index"),
     (|p| a(p).interfaces[1].index = u32::MAX, "index or mtu"),
+    (|p| a(p).interfaces[1].index = 1, "index or mtu"),
     (|p| a(p).interfaces[0].mtu = 0, "index or mtu"),
     (|p| a(p).routes[0].interface = 99, "leads nowhere"),
     (|p| a(p).routes[0].via = Some("fe80::1".parse().unwrap()), "a next hop of the other family"),
@@ -107,6 +108,7 @@ const WRONG: &[Wrong] = &[
     (|p| p.switches[0].name = "a".to_owned(), "two of the name"),
     (|p| p.switches[0].bridge = String::new(), "has no name"),
     (|p| p.switches[0].index = FIRST_PORT, "a bridge's index is"),
+    (|p| p.switches[0].index = 1, "a bridge's index is 1"),
     (|p| p.switches[0].mtu = 1, "mtu 1 is not from"),
     (|p| shm(p).arena = 0, "arena"),
     (
