@@ -32,25 +32,31 @@ const ROUNDS: usize = 6;
 /// # Errors
 /// The plan is of a part of a lab, or no file can say what it is, in words.
 pub fn lab_of(running: &Plan) -> Result<Lab, String> {
+    lab_within(running, ROUNDS)
+}
+
+/// [`lab_of`], with at most so many rounds in which something is given by hand.
+fn lab_within(running: &Plan, rounds: usize) -> Result<Lab, String> {
     let none = || "only the plan of a whole lab can become a file".to_owned();
     let scheme = running.scheme.as_ref().ok_or_else(none)?;
     let made = scheme.file.as_deref().and_then(|text| Made::of(text, &running.lab));
     let from = From { running, scheme, made };
     let mut lab = from.lab();
     name_by_hand(&mut lab, running);
-    let mut problem = None;
-    for _ in 0..ROUNDS {
+    let mut problem = String::new();
+    // Once more than there are rounds: what the last one gives is planned again, too.
+    for _ in 0..=rounds {
         match build(&lab) {
             Ok(other) if !differs_by_hand(&mut lab, running, scheme, &other) => return Ok(lab),
-            Ok(_) => problem = None,
+            Ok(_) => problem = "a plan of its file would still be another one".to_owned(),
             // An address that is given by hand may be one that another end gets by itself: then all are.
             Err(error) => {
                 give_all(&mut lab, running, scheme);
-                problem = Some(error.to_string());
+                problem = error.to_string();
             }
         }
     }
-    problem.map_or(Ok(lab), Err)
+    Err(problem)
 }
 
 /// The file that a plan was made of.

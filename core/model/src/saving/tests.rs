@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::lab_of;
+use super::{lab_of, lab_within};
 use crate::parse::parse;
 use crate::plan::tests::property::any_lab;
 use crate::plan::tests::simulator::Simulator;
@@ -164,6 +164,17 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn no_file_is_saved_that_was_not_planned_again() {
+    let text = "nodes: {a: {}, b: {}}\nlinks: [[a, b]]\n";
+    let mut running = plan(&parse("t", text.as_bytes(), "t").unwrap()).unwrap();
+    assert!(lab_within(&running, 0).is_ok());
+    running.nodes[0].interfaces[0].mac = [2, 0, 0, 0, 0, 1];
+    let refused = lab_within(&running, 0).unwrap_err();
+    assert_eq!(refused, "a plan of its file would still be another one");
+    assert_eq!(lab_within(&running, 1).unwrap().links[0].macs[0], Some([2, 0, 0, 0, 0, 1]));
 }
 
 #[test]
