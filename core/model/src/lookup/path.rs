@@ -218,6 +218,10 @@ impl<'a> Finder<'a> {
         let mut passed = BTreeSet::new();
         let fail =
             |reason| LookupError::Invalid { object: format!("way from {from} to {to}"), reason };
+        let alone = || fail("a node sends nothing to itself".to_owned());
+        if at == target {
+            return Err(alone().into());
+        }
         while at != target {
             let node = &self.plan.nodes[at].name;
             if !passed.insert(at) {
@@ -247,7 +251,8 @@ impl<'a> Finder<'a> {
             came = Some(interface.clone());
             at = there.0;
         }
-        let source = found_source.ok_or_else(|| fail("a node sends nothing to itself".into()))?;
+        // The first node has chosen one.
+        let source = found_source.ok_or_else(alone)?;
         let (from, to) = (from.to_owned(), to.to_owned());
         Ok(PacketPath { from, to, source, destination, points: trace.points, hops: trace.hops })
     }

@@ -190,11 +190,15 @@ fn what_ends_a_way_is_named() {
             finder.find((from, to), (None, h1), &mut |_| Ok(Err(Stop::NoRoute))).unwrap_err();
         assert!(matches!(&error, LookupError::NoNode { node, .. } if node == "h9"), "{error}");
     }
-    assert!(
-        finder
-            .find(("h1", "h1"), (None, h1), &mut |_| Ok::<_, LookupError>(Err(Stop::NoRoute)))
-            .is_err()
-    );
+    // With a source as without one: there is no interface on such a way.
+    for source in [None, Some(h1)] {
+        let ends = (source, h1);
+        let error = finder.find::<LookupError>(("h1", "h1"), ends, &mut planned(&plan));
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "way from h1 to h1: a node sends nothing to itself"
+        );
+    }
 }
 
 #[test]
