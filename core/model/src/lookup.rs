@@ -79,10 +79,14 @@ pub fn slot(plan: &Plan, node: &str) -> Result<Slot> {
 
 /// `; did you mean "x"?` if a similar name exists.
 fn hint(plan: &Plan, asked: &str) -> String {
+    if asked.is_empty() {
+        // Every name begins with nothing.
+        return String::new();
+    }
     let lower = asked.to_lowercase();
     let near = |name: &&str| {
         let name = name.to_lowercase();
-        name == lower || name.starts_with(&lower) || lower.starts_with(&name)
+        name.starts_with(&lower) || lower.starts_with(&name)
     };
     let found = plan.nodes.iter().map(|n| n.name.as_str()).find(near);
     found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
@@ -168,6 +172,16 @@ fn no_link(plan: &Plan, asked: &str, name: &str) -> LookupError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_similar_node_is_named_and_none_for_nothing() {
+        let text = b"name: t\nnodes: {web: {}, Db: {}}\n";
+        let plan = crate::plan::plan(&crate::parse("t.yaml", text, "t").unwrap()).unwrap();
+        let told = |asked: &str| slot(&plan, asked).unwrap_err().to_string();
+        assert_eq!(told("we"), "node \"we\": not in lab \"t\"; did you mean \"web\"?");
+        assert_eq!(told("db"), "node \"db\": not in lab \"t\"; did you mean \"Db\"?");
+        assert_eq!(told(""), "node \"\": not in lab \"t\"");
+    }
 
     #[test]
     fn links_go_by_name_by_end_and_by_both_ends() {
