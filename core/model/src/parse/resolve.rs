@@ -366,7 +366,9 @@ impl Attached {
     fn has_interface(&self, node: usize, name: &str) -> bool {
         let total = self.automatic[node] + self.named[node].len();
         let automatic = |n: usize| self.automatic[node] > 0 && n < total;
+        // `parse` takes `01` and `+1`, which no automatic name has.
+        let number = |text: &str| text.parse::<usize>().ok().filter(|n| n.to_string() == text);
         self.named[node].contains(name)
-            || name.strip_prefix("eth").and_then(|n| n.parse().ok()).is_some_and(automatic)
+            || name.strip_prefix("eth").and_then(number).is_some_and(automatic)
     }
 }

@@ -91,6 +91,22 @@ links: [[a, b]]
 }
 
 #[test]
+fn a_route_leads_by_an_interface_as_it_is_called() {
+    let file = |dev: &str| {
+        format!(
+            "nodes: {{a: {{routes: [{{to: 10.9.0.0/16, dev: {dev}}}]}}, b: {{}}}}\nlinks: [[a, b], [a, b]]\n"
+        )
+    };
+    for dev in ["eth0", "eth1"] {
+        lab(&file(dev));
+    }
+    for dev in ["eth2", "eth01", "eth+1", "eth"] {
+        let told = errors(&file(dev));
+        assert!(told.contains(&format!("node \"a\" has no interface \"{dev}\"")), "{told}");
+    }
+}
+
+#[test]
 fn ends_may_have_no_address() {
     let lab = lab("
 nodes: {a: , b: }
