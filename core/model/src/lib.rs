@@ -39,7 +39,9 @@ mod write;
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 pub use lab::{Lab, expect};
 pub use misread::Misread;
-pub use naming::{interface_name_problem, lab_name_problem, node_name_problem};
+pub use naming::{
+    interface_name_problem, lab_name_problem, node_interface_problem, node_name_problem,
+};
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
 pub use parse::{
     lab_name, link_addresses, link_mac, link_mtu, node_keys, parse, port_lock, port_vlan, set_node,

@@ -117,6 +117,19 @@ pub fn interface_name_problem(name: &str) -> Option<String> {
         .then(|| format!("interface name {shown} has {} bytes, at most 15 are allowed", name.len()))
 }
 
+/// Interfaces that the kernel makes in a new network itself, once their module is there (`fb_tunnels_only_for_init_net` of
+/// sysctl/net.rst).
+pub(crate) const OF_KERNEL: [&str; 9] =
+    ["tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0"];
+
+/// The name of an interface of a node, which may be none of the kernel's own there.
+pub fn node_interface_problem(name: &str) -> Option<String> {
+    let own = OF_KERNEL
+        .contains(&name)
+        .then(|| format!("interface name {} is that of a tunnel of the kernel's own", quote(name)));
+    interface_name_problem(name).or(own)
+}
+
 /// A path inside a node: absolute, without `..`, and naming a file below `/`.
 pub(crate) fn inner_path_problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
@@ -175,5 +188,11 @@ mod tests {
         {
             assert!(interface_name_problem(name).is_some(), "{name}");
         }
+        // The host's may be taken, a node's cannot have the name.
+        assert_eq!(interface_name_problem("sit0"), None);
+        for name in ["sit0", "tunl0", "lo"] {
+            assert!(node_interface_problem(name).is_some(), "{name}");
+        }
+        assert_eq!(node_interface_problem("sit1"), None);
     }
 }

@@ -207,7 +207,7 @@ impl Reader<'_> {
             _ => {}
         }
         match self.lab.names.get(node) {
-            Some(Place::Node(name)) => match netloom_model::interface_name_problem(iface) {
+            Some(Place::Node(name)) => match netloom_model::node_interface_problem(iface) {
                 None => Some(End::of(name, iface)),
                 Some(_) => self.renamed(at, name, iface),
             },

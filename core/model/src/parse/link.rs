@@ -12,7 +12,7 @@ use crate::file::Fields;
 use crate::file::values::{At, each_or_only, family, is_ipv4, mtu, subnet, unusable};
 use crate::keys::LINK;
 use crate::kinds::openflow::MOST_NUMBER;
-use crate::naming::{interface_name_problem, link_name_problem};
+use crate::naming::{interface_name_problem, link_name_problem, node_interface_problem};
 
 /// Reads a link in any form; `None` unless it has two ends. `known`: the names of nodes and switches.
 pub(crate) fn link(
@@ -195,7 +195,11 @@ fn raw_end(text: &str) -> Result<RawEnd, String> {
         None => (text, None),
         Some((name, iface)) => (name, Some(iface)),
     };
-    if let Some(problem) = iface.and_then(interface_name_problem) {
+    let problem = match name {
+        "host" => iface.and_then(interface_name_problem),
+        _ => iface.and_then(node_interface_problem),
+    };
+    if let Some(problem) = problem {
         return Err(format!("end {}: {problem}", quote(text)));
     }
     match (name, iface) {

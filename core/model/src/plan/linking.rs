@@ -175,7 +175,7 @@ impl Plan {
         }
         for end in &new.ends {
             let NewEnd::Node { node, iface: Some(iface), there } = end else { continue };
-            if let Some(problem) = crate::naming::interface_name_problem(iface) {
+            if let Some(problem) = crate::naming::node_interface_problem(iface) {
                 return Err(problem);
             }
             let own = self.nodes[*node].interfaces.iter().any(|i| i.name == *iface);

@@ -7,15 +7,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::lab::{End, Lab, Link};
+use crate::naming::OF_KERNEL;
 
 /// The kernel's IFNAMSIZ without the final zero.
 const LONGEST: usize = 15;
 
-/// Names that a new namespace may already contain, or that the kernel refuses.
-const RESERVED: [&str; 12] = [
-    "lo", "all", "default", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0",
-    "ip6tnl0", "ip6gre0",
-];
+/// Names that the kernel refuses, beside those that a new namespace may already contain.
+const RESERVED: [&str; 3] = ["lo", "all", "default"];
 
 /// Every name the plan needs, by index into the lab.
 pub(crate) struct Names {
@@ -114,7 +112,8 @@ pub(crate) struct CoreNames {
 impl CoreNames {
     /// A namespace that has these.
     pub(crate) fn with_taken(taken: impl Iterator<Item = String>) -> CoreNames {
-        let taken = taken.chain(RESERVED.iter().map(|name| (*name).to_owned())).collect();
+        let taken =
+            taken.chain(RESERVED.iter().chain(&OF_KERNEL).map(|name| (*name).to_owned())).collect();
         CoreNames { taken, next: HashMap::new() }
     }
 
