@@ -1,12 +1,13 @@
 //! A plan as a topology of containerlab, with an account of what that does not say.
 //!
-//! Nodes are of kind `linux` with one image; addresses, routes and settings become commands. A switch is a bridge of
-//! the host, which has to be there before.
+//! Nodes are of kind `linux`, with their own image or one for all; addresses, routes and settings become commands. A
+//! switch is a bridge of the host, which has to be there before.
 
 use std::fmt::Write as _;
 
 use netloom_model::Plan;
-use netloom_model::lab::{FileContent, Restart};
+use netloom_model::image::{ImageUse, PullWhen};
+use netloom_model::lab::{FileContent, FileSpec, NodeSpec, Program, Restart};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use netloom_model::published::Published;
 
@@ -22,7 +23,7 @@ pub struct Exported {
     pub items: Vec<Item>,
 }
 
-/// The topology of a plan. `file` is the lab file's name in the account; nodes get the image.
+/// The topology of a plan. `file` is the lab file's name in the account; nodes without an image of their own get this one.
 pub fn export(plan: &Plan, file: &str, image: &str) -> Exported {
     let mut writer = Writer { plan, file, out: String::new(), items: vec![] };
     let _ = writeln!(writer.out, "# Made by `netloom export containerlab`.");
@@ -69,6 +70,36 @@ fn command(words: &[String]) -> String {
     kept(&words.iter().map(word).collect::<Vec<_>>().join(" "))
 }
 
+/// Whether a program has more of its own than a command and when it starts again.
+fn has_own(program: &Program) -> bool {
+    let plain = Program { restart: program.restart, ..Program::once(program.command.clone()) };
+    *program != plain
+}
+
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// An end of a link.
+struct End {
+    node: String,
+    interface: String,
+    /// Its hardware address, if the file gives one.
+    mac: Option<String>,
+}
+
+impl End {
+    fn brief(&self) -> String {
+        quoted(&format!("{}:{}", self.node, self.interface))
+    }
+
+    fn long(&self) -> String {
+        let mac = self.mac.as_ref().map(|mac| format!(", mac: {}", quoted(mac)));
+        let (node, interface) = (quoted(&self.node), quoted(&self.interface));
+        format!("{{node: {node}, interface: {interface}{}}}", mac.unwrap_or_default())
+    }
+}
+
 struct Writer<'a> {
     plan: &'a Plan,
     file: &'a str,
@@ -84,6 +115,9 @@ impl Writer<'_> {
     fn node(&mut self, node: &PlannedNode) {
         let _ = writeln!(self.out, "    {}:\n      kind: linux", scalar(&flat(&node.name)));
         self.account(node);
+        if let Some(image) = &node.image {
+            self.image(node, image);
+        }
         let limits = &node.limits;
         if let Some(milli) = limits.cpu_milli {
             let _ = writeln!(self.out, "      cpu: {}", f64::from(milli) / 1000.0);
@@ -119,41 +153,104 @@ impl Writer<'_> {
 
     /// What a node of containerlab has not, or has in another way.
     fn account(&mut self, node: &PlannedNode) {
-        let name = &node.name;
-        let at = |key: &str| format!("nodes.{name}.{key}");
-        let mut say = |key: &str, verdict: Verdict| self.say(at(key), verdict);
-        if node.parent.is_some() {
-            say("parent", changed("the node stands beside its parent"));
+        // A key that is added to nodes does not compile until it is told of, or is told not to be.
+        let NodeSpec {
+            kind,
+            parent,
+            children,
+            hostname,
+            limits,
+            protect,
+            charge_receive,
+            privileged,
+            ids,
+            root,
+            storage,
+            setup,
+            run,
+            ready,
+            exec,
+            health,
+            // Written, and told of there where something is lost.
+            name,
+            image: _,
+            forwarding: _,
+            loopback: _,
+            env: _,
+            files: _,
+            binds: _,
+            ports: _,
+        } = &*node.spec;
+        let mut told = |holds: bool, key: &str, verdict: Verdict| {
+            if holds {
+                self.say(format!("nodes.{name}.{key}"), verdict);
+            }
+        };
+        told(parent.is_some(), "parent", changed("the node stands beside its parent"));
+        told(children.is_some(), "children", left_out("containers manage no nodes"));
+        let why = "containerlab starts no routing suite that the image does not";
+        told(kind.as_router().is_some(), "kind", left_out(why));
+        let why = "a container of the image takes the machine's place";
+        told(kind.as_vm().is_some(), "kind", left_out(why));
+        let why = "a container has one program: the first";
+        told(run.len() > 1, "run", left_out(why));
+        let own = run.iter().chain(exec.iter().map(|exec| &exec.program)).any(has_own);
+        let why = "users, groups, directories and signals of programs are the image's";
+        told(own, "programs", left_out(why));
+        told(root.is_some(), "root", left_out("a container's files are its image's"));
+        let why = "what a container writes is on the host, without a bound";
+        told(storage.is_some(), "storage", left_out(why));
+        told(!protect.is_empty(), "protect", left_out("containers have no budget of frames"));
+        let charges = !protect.is_empty() || limits.cpu_milli.is_some();
+        let why = "containers do not pay for what they receive";
+        told(*charge_receive != charges, "charge-receive", left_out(why));
+        let other = limits.processes.or(limits.sockets).or(limits.weight);
+        told(other.is_some(), "limits", left_out("containerlab limits CPU and memory"));
+        let waits = !ready.tcp.is_empty()
+            || ready.exec.is_some()
+            || !ready.files.is_empty()
+            || ready.console.is_some()
+            || ready.agent;
+        let why = "containers have health checks of their images";
+        told(waits, "ready", left_out(why));
+        told(true, "addresses and routes", changed("commands of `exec`"));
+        told(health.is_some(), "health", left_out(why));
+        let why = "a container's host name is its node's name";
+        told(hostname.is_some(), "hostname", left_out(why));
+        let why = "commands of `exec`, whose failure ends nothing";
+        told(!setup.is_empty(), "setup", changed(why));
+        let own = !node.sysctls_of_file().is_empty();
+        told(own, "sysctls", changed("commands of `exec`"));
+        told(*privileged, "privileged", changed("containerlab's containers all are"));
+        told(ids.is_some(), "ids", left_out("users and groups are Docker's"));
+    }
+
+    /// A node's own image. Docker, which containerlab uses, knows names alone.
+    fn image(&mut self, node: &PlannedNode, image: &ImageUse) {
+        let at = |key: &str| format!("nodes.{}.{key}", node.name);
+        let ImageUse { name, pull, starts, entrypoint, cmd } = image;
+        let files = ["oci:", "docker-archive:", "oci-archive:"];
+        if files.iter().any(|source| name.starts_with(source)) {
+            let how = "`docker load` it, and write the name that it has there";
+            return self.say(at("image"), left_out(how));
         }
-        if node.kind.as_router().is_some() {
-            say("kind", left_out("containerlab starts no routing suite that the image does not"));
-        }
-        if node.run.len() > 1 {
-            say("run", left_out("a container has one program: the first"));
-        }
-        if node.root.is_some() {
-            say("root", left_out("a container's files are its image's"));
-        }
-        if !node.protect.is_empty() {
-            say("protect", left_out("containers have no budget of frames"));
-        }
-        let limits = &node.limits;
-        if limits.processes.or(limits.sockets).or(limits.weight).is_some() {
-            say("limits", left_out("containerlab limits CPU and memory"));
-        }
-        let ready = &node.ready;
-        if !ready.tcp.is_empty() || ready.exec.is_some() || !ready.files.is_empty() {
-            say("ready", left_out("containers have health checks of their images"));
-        }
-        say("addresses and routes", changed("commands of `exec`"));
-        if node.health.is_some() {
-            say("health", left_out("containers have health checks of their images"));
-        }
-        if node.hostname.is_some() {
-            say("hostname", left_out("a container's host name is its node's name"));
-        }
-        if !node.setup.is_empty() {
-            say("setup", changed("commands of `exec`, whose failure ends nothing"));
+        let name = name.strip_prefix("docker-daemon:").unwrap_or(name);
+        let _ = writeln!(self.out, "      image: {}", kept(name));
+        let pull = match pull {
+            // Its default.
+            PullWhen::Missing => None,
+            PullWhen::Always => Some("Always"),
+            PullWhen::Never => Some("Never"),
+        };
+        // With `run` neither is used.
+        let own = |words: &Option<Vec<String>>| words.as_deref().filter(|_| *starts).map(command);
+        let keys = [
+            ("image-pull-policy", pull.map(str::to_owned)),
+            ("entrypoint", own(entrypoint)),
+            ("cmd", own(cmd)),
+        ];
+        for (key, value) in keys.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            let _ = writeln!(self.out, "      {key}: {value}");
         }
     }
 
@@ -164,11 +261,16 @@ impl Writer<'_> {
             binds.push(format!("{}:{}:{access}", bind.from.display(), bind.to));
         }
         for file in &node.files {
+            let item = || format!("nodes.{}.files.{}", node.name, file.path);
             match &file.content {
-                FileContent::From(from) => binds.push(format!("{}:{}", from.display(), file.path)),
+                FileContent::From(from) => {
+                    binds.push(format!("{}:{}", from.display(), file.path));
+                    if *file != FileSpec::new(&file.path, file.content.clone()) {
+                        self.say(item(), changed("with the host's mode, owner and group"));
+                    }
+                }
                 FileContent::Text(_) => {
-                    let item = format!("nodes.{}.files.{}", node.name, file.path);
-                    self.say(item, left_out("its text has no file beside the topology"));
+                    self.say(item(), left_out("its text has no file beside the topology"));
                 }
             }
         }
@@ -206,6 +308,10 @@ impl Writer<'_> {
         let [ipv4, ipv6] = [node.forwarding.ipv4(), node.forwarding.ipv6()].map(u8::from);
         push(&["sysctl", "-w", &format!("net.ipv4.ip_forward={ipv4}")]);
         push(&["sysctl", "-w", &format!("net.ipv6.conf.all.forwarding={ipv6}")]);
+        for (path, value) in node.sysctls_of_file() {
+            // Slashes are those of the path: a name may have dots.
+            push(&["sysctl", "-w", &format!("{path}={value}")]);
+        }
         for net in &node.loopback {
             push(&["ip", "address", "add", &net.to_string(), "dev", "lo"]);
         }
@@ -244,17 +350,26 @@ impl Writer<'_> {
             let item = format!("switches.{}.kind", switch.name);
             self.say(item, left_out("a bridge of the kernel takes its place"));
         }
+        if switch.stp {
+            let how = format!("`ip link set {name} type bridge stp_state 1` gives it the bridge");
+            self.say(format!("switches.{}.stp", switch.name), left_out(&how));
+        }
     }
 
-    fn end(&self, end: &PlannedEnd, number: usize) -> Option<String> {
+    fn end(&self, end: &PlannedEnd, number: usize) -> Option<End> {
         match end {
-            PlannedEnd::Node { .. } => Some(flat(&self.plan.end_text(end))),
+            PlannedEnd::Node { node, interface } => {
+                let node = self.plan.node_at(*node)?;
+                let interface = node.interfaces.get(*interface)?;
+                let mac = interface.mac_given.then(|| mac_text(interface.mac));
+                Some(End { node: flat(&node.name), interface: interface.name.clone(), mac })
+            }
             PlannedEnd::Port { switch, .. } => {
-                let name = flat(&self.plan.switch_at(*switch)?.name);
+                let node = flat(&self.plan.switch_at(*switch)?.name);
                 // With number and sign the name of the host's
                 // interface stays within 15 letters (IFNAMSIZ).
-                let short: String = name.chars().take(8).collect();
-                Some(format!("{name}:{short}-p{number}"))
+                let short: String = node.chars().take(8).collect();
+                Some(End { node, interface: format!("{short}-p{number}"), mac: None })
             }
             PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } | PlannedEnd::Nowhere { .. } => {
                 None
@@ -270,10 +385,10 @@ impl Writer<'_> {
         else {
             return false;
         };
-        let node = &self.plan.nodes[*node];
-        let (name, interface) = (flat(&node.name), &node.interfaces[*interface].name);
-        let end = format!("{{node: {}, interface: {}}}", quoted(&name), quoted(interface));
-        let _ = writeln!(self.out, "    - {{type: dummy, endpoint: {end}, mtu: {}}}", link.mtu);
+        let end = PlannedEnd::Node { node: *node, interface: *interface };
+        let Some(end) = self.end(&end, 0) else { return false };
+        let (end, mtu) = (end.long(), link.mtu);
+        let _ = writeln!(self.out, "    - {{type: dummy, endpoint: {end}, mtu: {mtu}}}");
         true
     }
 
@@ -292,8 +407,13 @@ impl Writer<'_> {
                 let why = "ports of a bridge have no numbers of OpenFlow";
                 self.say(format!("links.{}.port", link.name), left_out(why));
             }
-            let ends = format!("[{}, {}]", quoted(&a), quoted(&b));
-            let _ = writeln!(self.out, "    - {{endpoints: {ends}, mtu: {}}}", link.mtu);
+            // Only the long form has room for hardware addresses.
+            let (kind, ends) = match a.mac.is_some() || b.mac.is_some() {
+                true => ("type: veth, ", [a, b].map(|end| end.long())),
+                false => ("", [a, b].map(|end| end.brief())),
+            };
+            let (ends, mtu) = (ends.join(", "), link.mtu);
+            let _ = writeln!(self.out, "    - {{{kind}endpoints: [{ends}], mtu: {mtu}}}");
             if link.impairments != <[netloom_impair::Impairments; 2]>::default() {
                 let how = "`containerlab tools netem set` takes delay, jitter, loss and rate";
                 self.say(format!("links.{}", link.name), left_out(how));

@@ -301,6 +301,57 @@ fn an_exported_lab_comes_back() {
 }
 
 #[test]
+fn an_export_keeps_or_tells_of_every_key() {
+    let lab = "name: e\nids: fake\nnodes:\n  a: {image: 'alpine:3', pull: never, cmd: sleep 1d, privileged: true, storage: 64MiB,\n    \
+               sysctls: {net.ipv4.tcp_ecn: 1, net.ipv4.ip_local_port_range: 2000 3000}}\n  \
+               b: {image: 'oci:box', run: [{command: [x], user: nobody, stop-signal: INT}]}\n  \
+               c: {files: {/etc/x: {from: x, mode: 0600}}, children: {limit: 1}, charge-receive: true}\n  \
+               v: {kind: vm, kernel: /k, memory: 64MiB, ready: {agent: true}}\n\
+               switches: {s: {stp: true}}\n\
+               links:\n  - {ends: [a, b], mac: {b: 02:00:00:00:00:07}}\n  - {ends: [c, s], mac: {c: 02:00:00:00:00:08}}\n  - {ends: [a, nowhere], mac: {a: 02:00:00:00:00:09}}\n  - [b, s]\n  - [v, s]\n";
+    let parsed = netloom_model::parse("e", lab.as_bytes(), "e").unwrap();
+    let planned = netloom_model::plan::plan(&parsed).unwrap();
+    let exported = netloom_foreign::export(&planned, "e.yaml", "debian:13");
+    for part in [
+        "    a:\n      kind: linux\n      image: \"alpine:3\"\n      image-pull-policy: Never\n      cmd: \"sleep 1d\"\n",
+        "\"sysctl -w net/ipv4/tcp_ecn=1\"",
+        "sysctl -w 'net/ipv4/ip_local_port_range=2000 3000'",
+    ] {
+        assert!(exported.text.contains(part), "{part}\n{}", exported.text);
+    }
+    let told: Vec<&str> = exported.items.iter().map(|item| item.item.as_str()).collect();
+    for item in [
+        "nodes.a.sysctls",
+        "nodes.a.privileged",
+        "nodes.a.storage",
+        "nodes.a.ids",
+        "nodes.b.image",
+        "nodes.b.programs",
+        "nodes.c.files./etc/x",
+        "nodes.c.children",
+        "nodes.c.charge-receive",
+        "nodes.v.kind",
+        "nodes.v.ready",
+        "switches.s.stp",
+    ] {
+        assert!(told.contains(&item), "{item}: {told:?}");
+    }
+    // What a node does not have is not told.
+    assert!(!told.iter().any(|item| item.starts_with("nodes.a.c")), "{told:?}");
+    let options =
+        Options { management: Management::None, host_programs: true, ..Options::default() };
+    let files = Memory::of("e.clab.yml", exported.text.as_str());
+    let back = plan(&import(&files, "e.clab.yml", &options).unwrap());
+    let mac = |node: &str, interface: &str| {
+        let node = &back.nodes[back.node(node).unwrap().get()];
+        node.interfaces.iter().find(|own| own.name == interface).unwrap().mac
+    };
+    assert_eq!(mac("b", "eth0"), [2, 0, 0, 0, 0, 7]);
+    assert_eq!(mac("c", "eth0"), [2, 0, 0, 0, 0, 8]);
+    assert_eq!(mac("a", "eth1"), [2, 0, 0, 0, 0, 9]);
+}
+
+#[test]
 fn ports_of_the_host_are_carried() {
     let text = "topology:\n  defaults: {ports: [\"9000-9002:80-82\"]}\n  nodes:\n    a: {kind: linux, ports: [\"8080:80\", \"127.0.0.1:53:53/udp\", \"[::]:443:443\", \"0.0.0.0:8080:1\", \"80\", \"1:1/sctp\", \"0:1\", \"1-2:1\", \"x:1:2\", [1]]}\n    b: {kind: linux, ports: [\"8080:80/tcp\", \"8081:80/TCP\"]}\n    c: {kind: linux}\n";
     let import = imported(&Memory::of("a.clab.yml", text), "a.clab.yml");

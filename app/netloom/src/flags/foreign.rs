@@ -94,7 +94,7 @@ pub(crate) struct ExportContainerlab {
     /// The topology to write; without it, it goes to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The image of all nodes; it must have `ip` and `sysctl`.
+    /// The image of nodes that name none; it must have `ip` and `sysctl`.
     #[arg(long, default_value = "alpine:3")]
     pub(crate) image: String,
     /// Print the report as JSON, with the topology in it unless it is written to a file.
