@@ -8,6 +8,8 @@ mod links;
 mod record;
 mod switches;
 
+use std::collections::BTreeMap;
+
 use crate::at::At;
 use crate::draft::{Draft, Node};
 use crate::{Job, Result, shell, valid_name, wrong};
@@ -60,6 +62,9 @@ const STEPS: &[&str] = &[
     "ss",
 ];
 
+/// The lab file's names of hosts and switches, by the script's, which may hold what the lab file's do not.
+type Names = BTreeMap<String, String>;
+
 /// Reads a record.
 pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     if job.file.ends_with(".py") {
@@ -70,34 +75,33 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let account = record.account();
     let root = At::root(&record.script, &account, job.ledger);
     let mut draft = Draft::default();
+    let mut names = Names::new();
     for (name, _) in root.get("hosts").iter().flat_map(At::entries) {
         if record.kind_of_host(name) != Some("nat") {
             let wish = valid_name(name);
-            draft.nodes.push(Node::named(draft.free_name(if wish.is_empty() {
-                "h"
-            } else {
-                &wish
-            })));
+            let new = draft.free_name(if wish.is_empty() { "h" } else { &wish });
+            draft.nodes.push(Node { source: Some(name.to_owned()), ..Node::named(&new) });
+            names.insert(name.to_owned(), new);
         }
     }
     let controllers = switches::controllers(&root, &record);
     // Nodes and switches before links, whose ends they are; hosts last, since their routes need
     // links.
-    switches::read(&root, &record, &controllers, &mut draft);
-    links::read(&root, &record, &mut draft);
-    hosts::read(&root, &record, &mut draft);
-    commands(&root, &record, &mut draft);
+    switches::read(&root, &record, &controllers, &mut names, &mut draft);
+    links::read(&root, &record, &names, &mut draft);
+    hosts::read(&root, &record, &names, &mut draft);
+    commands(&root, &record, &names, &mut draft);
     options(&root);
     Ok(draft)
 }
 
-fn commands(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
+fn commands(root: &At<'_>, record: &Record<'_>, names: &Names, draft: &mut Draft) {
     let nodes = record.commands();
     for (at, node) in root.get("commands").iter().flat_map(At::items).zip(nodes) {
         let text = at.text().unwrap_or_default();
         let words = shell::split(text).unwrap_or_default();
         let first = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-        let Some(node) = draft.node(node) else {
+        let Some(node) = names.get(node).and_then(|node| draft.node(node)) else {
             at.left_out("only hosts run commands");
             continue;
         };

@@ -178,3 +178,30 @@ fn a_default_route_over_an_interface_stays_where_a_command_gives_its_address() {
     assert!(import.lab.contains("s1: {stp: true}"), "{}", import.lab);
     assert_eq!(verdict(&import, "switches.s1.stp"), Verdict::Carried);
 }
+
+#[test]
+fn a_host_and_a_switch_of_other_names_keep_links_and_settings() {
+    let text = r#"{"netloom-mininet-record": 1, "script": "a.py",
+        "hosts": [{"name": "h@2", "kind": "host", "line": 3, "default": "via 10.0.0.9",
+                   "params": {"ip": "10.0.0.1/8", "cls": "CPULimitedHost", "cpu": 0.5}},
+                  {"name": "h-2", "kind": "host", "line": 4, "params": {}}],
+        "switches": [{"name": "s@1", "kind": "learning", "line": 5, "params": {}}],
+        "controllers": [], "calls": [], "options": {"line": 9},
+        "links": [{"node1": "h@2", "node2": "s@1", "line": 6, "params": {}, "notes": {},
+            "ends": [{"node": "h@2", "name": "h2-eth0", "address": "10.0.0.1/8"},
+                     {"node": "s@1", "name": "s1-eth1", "port": 1}]}],
+        "commands": [{"node": "h@2", "command": "sysctl -w net.ipv4.tcp_ecn=1", "line": 7}]}"#;
+    let import = imported(&Memory::of("a.json", text), "a.json");
+    let plan = plan(&import);
+    assert_eq!(
+        plan.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(),
+        ["h-2", "h-2-2"]
+    );
+    let h = &plan.nodes[0];
+    assert_eq!(h.interfaces[0].name, "h2-eth0");
+    assert_eq!(h.interfaces[0].addresses[0].to_string(), "10.0.0.1/8");
+    assert_eq!((h.limits.cpu_milli, h.setup.len()), (Some(500), 1));
+    assert_eq!(h.routes[0].via.unwrap().to_string(), "10.0.0.9");
+    assert_eq!(plan.end_text(&plan.links[0].ends[1]), "s-1");
+    assert_eq!(verdict(&import, "hosts.h@2.ip"), Verdict::Carried);
+}

@@ -1,35 +1,37 @@
 //! Hosts of Mininet.
 
 use crate::at::At;
-use crate::draft::{self, Draft, Route};
+use crate::draft::{self, Draft, Node, Route};
+use crate::mininet::Names;
 use crate::mininet::links::net;
 use crate::mininet::record::Record;
 use crate::shell;
 
 /// Reads the hosts, whose links are known.
-pub(super) fn read(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
+pub(super) fn read(root: &At<'_>, record: &Record<'_>, names: &Names, draft: &mut Draft) {
     let hosts = root.get("hosts").map(|at| at.entries()).unwrap_or_default();
     for (name, at) in &hosts {
         if record.kind_of_host(name) == Some("nat") {
             at.changed("the end `internet` of a link");
             continue;
         }
+        let Some(node) = names.get(*name).and_then(|node| draft.node(node)) else { continue };
         for (key, at) in at.entries() {
             match record.note("hosts", name, key) {
                 Some(why) => at.changed(why),
-                None => property(name, key, &at, draft),
+                None => property(key, &at, node),
             }
         }
         if at.is_empty() {
             at.carried();
         }
         if let Some(words) = record.default_route(name) {
-            route(name, words, draft);
+            route(words, node);
         }
     }
 }
 
-fn property(name: &str, key: &str, at: &At<'_>, draft: &mut Draft) {
+fn property(key: &str, at: &At<'_>, node: &mut Node) {
     match key {
         "cls" => match at.text().unwrap_or_default() {
             "Host" | "Node" | "CPULimitedHost" => at.carried(),
@@ -41,9 +43,7 @@ fn property(name: &str, key: &str, at: &At<'_>, draft: &mut Draft) {
         "ip" | "mac" | "defaultRoute" => at.carried(),
         "cpu" => match at.text().and_then(|text| text.parse::<f64>().ok()) {
             Some(share) if share >= 0.01 => {
-                if let Some(node) = draft.node(name) {
-                    node.keys.push(("limits", format!("{{cpu: {}}}", draft::cpus(share).0)));
-                }
+                node.keys.push(("limits", format!("{{cpu: {}}}", draft::cpus(share).0)));
                 at.changed("a share of one CPU, not of all");
             }
             _ => at.carried(),
@@ -59,8 +59,7 @@ fn property(name: &str, key: &str, at: &At<'_>, draft: &mut Draft) {
 }
 
 /// What follows `ip route add default`.
-fn route(name: &str, words: &str, draft: &mut Draft) {
-    let Some(node) = draft.node(name) else { return };
+fn route(words: &str, node: &mut Node) {
     let words: Vec<&str> = words.split_whitespace().collect();
     let mut route = Route { to: "default".into(), via: None, dev: None };
     for pair in words.chunks(2) {

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use crate::at::At;
 use crate::draft::{self, Draft, End, Link};
+use crate::mininet::Names;
 use crate::mininet::record::{Made, Record, Wire};
 
 /// What a parameter of a link is called among what an interface does.
@@ -24,12 +25,12 @@ const NUMBERS: std::ops::RangeInclusive<u32> = 1..=0xfeff;
 const LEAST_DELAY: f64 = 1.0;
 
 /// Reads the links. Links of a NAT node lead to the host's network.
-pub(super) fn read(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
+pub(super) fn read(root: &At<'_>, record: &Record<'_>, names: &Names, draft: &mut Draft) {
     let links = root.get("links");
     let mut numbered = vec![];
     for wire in record.links() {
         let Some(at) = links.as_ref().and_then(|links| links.get(&wire.key)) else { continue };
-        let ends = wire.made.iter().map(|made| end(made, record, draft));
+        let ends = wire.made.iter().map(|made| end(made, record, names, draft));
         let ends: Option<Vec<End>> = ends.collect();
         let Some(ends) = ends.and_then(|ends| <[End; 2]>::try_from(ends).ok()) else {
             at.left_out("there is no such node");
@@ -44,12 +45,14 @@ pub(super) fn read(root: &At<'_>, record: &Record<'_>, draft: &mut Draft) {
     number(numbered, draft);
 }
 
-fn end(made: &Made<'_>, record: &Record<'_>, draft: &Draft) -> Option<End> {
-    if draft.has_switch(made.node) {
-        return Some(End::port(made.node));
-    }
-    let is_door = record.kind_of_host(made.node)? == "nat";
-    let mut end = if is_door { End::port("internet") } else { End::of(made.node, made.name) };
+fn end(made: &Made<'_>, record: &Record<'_>, names: &Names, draft: &Draft) -> Option<End> {
+    let is_door = record.kind_of_host(made.node) == Some("nat");
+    let mut end = match names.get(made.node) {
+        _ if is_door => End::port("internet"),
+        Some(name) if draft.has_switch(name) => return Some(End::port(name)),
+        Some(name) => End::of(name, made.name),
+        None => return None,
+    };
     end.addresses.extend(made.address.and_then(net));
     if !is_door {
         end.mac = made.mac.map(str::to_owned);
@@ -122,7 +125,7 @@ fn account(at: &At<'_>, wire: &Wire<'_>, link: &Link, draft: &Draft) {
     for (key, at) in at.entries() {
         // Mininet tells the two ends of a link apart by the last letter of its parameters.
         let number = if key.ends_with('2') { 1 } else { 0 };
-        let switch = draft.has_switch(wire.made[number].node);
+        let switch = draft.has_switch(&link.ends[number].at);
         let door = link.ends[number].at == "internet";
         match key {
             "cls" if shapes || ["Link", "OVSLink", "TCLink", "TCULink"].contains(&class) => {

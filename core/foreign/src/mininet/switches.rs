@@ -6,6 +6,7 @@
 
 use crate::at::At;
 use crate::draft::{Draft, Switch};
+use crate::mininet::Names;
 use crate::mininet::record::Record;
 
 /// A controller: its name, and where it is if it runs elsewhere.
@@ -56,11 +57,15 @@ pub(super) fn read(
     root: &At<'_>,
     record: &Record<'_>,
     controllers: &[Controller<'_>],
+    names: &mut Names,
     draft: &mut Draft,
 ) {
     for (name, at) in root.get("switches").iter().flat_map(At::entries) {
-        let new = draft.free_name(&crate::valid_name(name));
+        let wish = crate::valid_name(name);
+        let new = draft.free_name(if wish.is_empty() { "s" } else { &wish });
         let mut switch = Switch::named(&new);
+        // Of a host of the same name links are the host's, as the record finds it first.
+        names.entry(name.to_owned()).or_insert(new);
         let (kind, dpid, own) = record.switch(name);
         // Where the script gives a switch no controllers of its own, it has all of the network.
         let has = |(name, _): &&Controller<'_>| own.as_ref().is_none_or(|own| own.contains(name));
