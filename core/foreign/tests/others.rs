@@ -117,6 +117,27 @@ fn networks_of_imunes_have_routes_and_protocols() {
     assert!(import.lab.contains("router rip") && classic.lab.contains("router rip"));
 }
 
+// IMUNES before version 2 says of each interface where it leads; a file by hand may say it of some alone.
+#[test]
+fn an_interface_that_a_link_gets_is_no_other_link_s() {
+    let node = |name: &str, peers: &str| {
+        let config = format!("network-config {{\n hostname {name}\n }}");
+        format!("node {name} {{\n type pc\n {config}\n {peers}\n}}\n")
+    };
+    let text = [
+        node("n0", "interface-peer {eth1 n2}\n interface-peer {eth0 n3}"),
+        node("n1", "interface-peer {eth0 n0}"),
+        node("n2", "interface-peer {eth0 n0}"),
+        node("n3", "interface-peer {eth0 n0}"),
+        "link l0 {\n nodes {n0 n3}\n}\nlink l1 {\n nodes {n0 n1}\n}\nlink l2 {\n nodes {n0 n2}\n}\n"
+            .to_owned(),
+    ]
+    .concat();
+    let lab = plan(&imported(&Memory::of("a.imn", text.as_str()), "a.imn"));
+    let ends: Vec<String> = lab.links.iter().map(|link| lab.end_text(&link.ends[0])).collect();
+    assert_eq!(ends, ["n0:eth0", "n0:eth2", "n0:eth1"]);
+}
+
 #[test]
 fn broken_files_are_refused_with_their_line() {
     for (name, text, want) in [

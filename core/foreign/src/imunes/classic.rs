@@ -207,7 +207,7 @@ impl Reader<'_> {
             let name = match host.peers.iter().position(|(_, peer)| peer == other) {
                 // Removed, so that a second link between the same two gets the next interface.
                 Some(at) => host.peers.remove(at).0,
-                None => format!("eth{}", host.interfaces.len()),
+                None => free_interface(host),
             };
             if host.interfaces.iter().all(|interface| interface.name != name) {
                 host.interfaces.push(Interface { name: name.clone(), ..Interface::default() });
@@ -216,6 +216,14 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// A name that no interface of a node has, with a link or without one yet.
+fn free_interface(host: &Host) -> String {
+    let own = host.interfaces.iter().map(|interface| &interface.name);
+    let taken: Vec<&String> = own.chain(host.peers.iter().map(|(name, _)| name)).collect();
+    let mut names = (host.interfaces.len()..).map(|number| format!("eth{number}"));
+    names.find(|name| !taken.contains(&name)).unwrap_or_default()
 }
 
 /// A command of a node, or of the interface that the lines before were about.

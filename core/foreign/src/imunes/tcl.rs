@@ -26,7 +26,14 @@ pub(super) fn words(file: &str, first: u32, text: &str) -> Result<Vec<Word>> {
                 reader.at = start;
             }
             _ => {
-                let is_end = |c: char| c.is_whitespace() || c == ';' || c == '{' || c == '}';
+                let mut escaped = false;
+                let is_end = |c: char| {
+                    let is_mark = c.is_whitespace() || c == ';' || c == '{' || c == '}';
+                    // A line ends even so, to be counted.
+                    let ends = is_mark && (!escaped || c == '\n');
+                    escaped = c == '\\' && !escaped;
+                    ends
+                };
                 let rest = &text[reader.at..];
                 let word = &rest[..rest.find(is_end).unwrap_or(rest.len())];
                 found.push(Word { line: reader.line, text: word.to_owned() });
@@ -52,7 +59,8 @@ impl Reader<'_> {
             self.line += u32::from(c == '\n');
             match c {
                 _ if escaped => escaped = false,
-                '\\' if open == '"' => escaped = true,
+                // Within braces too: a brace behind it neither opens nor closes, and both stay in the text.
+                '\\' => escaped = true,
                 '"' if open == '"' => depth = 0,
                 '{' if open == '{' => depth += 1,
                 '}' if open == '{' => depth -= 1,
@@ -84,6 +92,21 @@ mod tests {
         let texts: Vec<&str> = found.iter().map(|word| word.text.as_str()).collect();
         assert_eq!(texts, ["node", "n0", "\n type pc\n x {a {b} c}\n", "link", "l0", "", "q q"]);
         assert_eq!(found[3].line, 5);
+    }
+
+    #[test]
+    fn a_brace_behind_a_backslash_is_a_character() {
+        let texts = |text: &str| -> Vec<String> {
+            words("f", 1, text).unwrap().into_iter().map(|word| word.text).collect()
+        };
+        assert_eq!(texts(r"a {b \{ c} d"), ["a", r"b \{ c", "d"]);
+        assert_eq!(texts(r"a {b \} c} d"), ["a", r"b \} c", "d"]);
+        // Two backslashes are one, and the brace is a brace.
+        assert_eq!(texts(r"{b \\} d"), [r"b \\", "d"]);
+        // The text within is read in the same way.
+        assert_eq!(texts(r"b \{ c\}d e"), ["b", r"\{", r"c\}d", "e"]);
+        let lines = words("f", 1, "a \\\nb").unwrap();
+        assert_eq!((lines[2].text.as_str(), lines[2].line), ("b", 2));
     }
 
     #[test]
