@@ -70,7 +70,12 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
         if let Some(node) = draft.node(&new) {
             *node = made.node;
         }
-        links(&new, device, made.bridged, &domains, &mut draft);
+        links(&new, device, &domains, &mut draft);
+        if made.bridged && !bridge(&new, device, &mut draft) {
+            let why = "more devices are bridged than Docker's bridge has addresses for";
+            let asked = device.options.iter().filter(|(key, ..)| key == "bridged");
+            asked.for_each(|(.., id)| job.ledger.say(*id, Verdict::LeftOut(why.into())));
+        }
     }
     for link in &mut draft.links {
         let [first, _] = &link.ends;
@@ -226,38 +231,43 @@ fn domains(devices: &[(String, Device)], draft: &mut Draft) -> BTreeMap<String, 
     switches
 }
 
-fn links(
-    name: &str,
-    device: &Device,
-    bridged: bool,
-    domains: &BTreeMap<String, String>,
-    draft: &mut Draft,
-) {
+fn links(name: &str, device: &Device, domains: &BTreeMap<String, String>, draft: &mut Draft) {
     for (number, Interface { domain, mac, .. }) in &device.interfaces {
         let end = End { mac: mac.clone(), ..End::of(name, format!("eth{number}")) };
         let switch = domains.get(domain).cloned().unwrap_or_default();
         draft.links.push(Link { ends: [end, End::port(switch)], ..Link::default() });
     }
-    if bridged {
-        // Docker's bridge comes after the interfaces of the lab, as in Kathara.
-        let number = device.interfaces.keys().last().map_or(0, |last| last + 1);
-        door(name, &format!("eth{number}"), draft);
-    }
 }
 
-/// A way to the host's network, by addresses like those of Docker's bridge; one prefix for each device.
-fn door(name: &str, iface: &str, draft: &mut Draft) {
+/// Links a device to Docker's bridge, which comes after the interfaces of the lab, as in Kathara; `false` if there is no
+/// room for it.
+fn bridge(name: &str, device: &Device, draft: &mut Draft) -> bool {
+    let number = device.interfaces.keys().last().map_or(0, |last| last + 1);
     let doors = draft.links.iter().filter(|link| link.ends[1].at == "internet").count();
-    // One prefix for each device is what 172.17.0.0/16 has room for.
-    let Ok(number) = u8::try_from(doors) else { return };
-    let net = |last| Ipv4Net::new(Ipv4Addr::new(172, 17, number, last), 30).ok().map(IpNet::V4);
+    let Some(addresses) = addresses_of_door(doors) else { return false };
+    door(name, &format!("eth{number}"), addresses, draft);
+    true
+}
+
+/// Addresses like those of Docker's bridge, of the host and of the device; one prefix for each device, as many as
+/// 172.17.0.0/16 has.
+fn addresses_of_door(number: usize) -> Option<[Ipv4Addr; 2]> {
+    // The first 256 differ in the third byte.
+    let (third, fourth) = (number % 256, number / 256 * 4);
+    let (third, fourth) = (u8::try_from(third).ok()?, u8::try_from(fourth).ok()?);
+    Some([1, 2].map(|last| Ipv4Addr::new(172, 17, third, fourth + last)))
+}
+
+/// A way to the host's network.
+fn door(name: &str, iface: &str, [host, own]: [Ipv4Addr; 2], draft: &mut Draft) {
+    let net = |address| Ipv4Net::new(address, 30).ok().map(IpNet::V4);
     let mut ends = [End::of(name, iface), End::port("internet")];
-    ends[0].addresses.extend(net(2));
-    ends[1].addresses.extend(net(1));
+    ends[0].addresses.extend(net(own));
+    ends[1].addresses.extend(net(host));
     draft.links.push(Link { ends, ..Link::default() });
-    let via = Some(Ipv4Addr::new(172, 17, number, 1).to_string());
     if let Some(node) = draft.node(name) {
-        node.routes.push(Route { to: "default".into(), via, dev: Some(iface.to_owned()) });
+        let (via, dev) = (Some(host.to_string()), Some(iface.to_owned()));
+        node.routes.push(Route { to: "default".into(), via, dev });
     }
 }
 

@@ -59,6 +59,20 @@ fn devices_that_wait_in_a_circle_are_refused() {
 }
 
 #[test]
+fn every_bridged_device_has_a_door() {
+    let text: String = (0..258).map(|n| format!("d{n}[bridged]=true\n")).collect();
+    let import = imported(&Memory::of("lab.conf", text.as_str()), "lab.conf");
+    let plan = plan(&import);
+    assert_eq!(plan.links.len(), 258);
+    let address = |at: usize| plan.nodes[at].interfaces[0].addresses[0].to_string();
+    let found = [0, 1, 255, 256, 257].map(address);
+    let of = |third: u8, fourth: u8| format!("172.17.{third}.{fourth}/30");
+    assert_eq!(found, [of(0, 2), of(1, 2), of(255, 2), of(0, 6), of(1, 6)]);
+    assert_eq!(plan.nodes[257].routes[0].via.unwrap().to_string(), "172.17.1.5");
+    assert_eq!(verdict(&import, "d257[bridged]=\"true\""), Verdict::Carried);
+}
+
+#[test]
 fn an_interface_of_the_host_is_a_door() {
     let files = Memory::of("lab.conf", "a[0]=A\na[1]=B\na[bridged]=true\n")
         .with("lab.ext", "A eth7\nB eth7.20\nC eth8\n");
