@@ -48,10 +48,16 @@ fn whole(from: impl Read, name: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Usage(format!("{name}: not UTF-8")).into())
 }
 
-/// Lines with something in them; `#` begins a comment.
+/// A line without its comment: `#` begins one where a word could, since names of links hold it, too.
+fn without_comment(line: &str) -> &str {
+    let begins = |(at, _): &(usize, &str)| line[..*at].ends_with(char::is_whitespace) || *at == 0;
+    line.match_indices('#').find(begins).map_or(line, |(at, _)| &line[..at])
+}
+
+/// Lines with something in them, without comments.
 fn split(name: &str, text: &str) -> Vec<Line> {
     let lines = text.lines().enumerate().map(|(at, line)| {
-        let text = line.split('#').next().unwrap_or_default().trim();
+        let text = without_comment(line).trim();
         Line { place: format!("{name}:{}", at + 1), text: text.to_owned() }
     });
     lines.filter(|line| !line.text.is_empty()).collect()
@@ -86,6 +92,18 @@ mod tests {
         let words = ["a".to_owned(), "b".to_owned()];
         let expected = [line("flow 1", "a"), line("flow 2", "b")];
         assert_eq!(read(&words, None, "flow").unwrap(), expected);
+    }
+
+    #[test]
+    fn a_name_with_a_number_sign_is_whole() {
+        for (line, kept) in [
+            ("ip,actions=output:s--t#2", "ip,actions=output:s--t#2"),
+            ("ip,actions=output:s--t#2 # to t", "ip,actions=output:s--t#2"),
+            ("ip,actions=output:s--t#2\t#to t#3", "ip,actions=output:s--t#2"),
+        ] {
+            assert_eq!(split("f", line)[0].text, kept);
+        }
+        assert_eq!(split("f", "#ip,actions=drop\n\t#arp\n"), []);
     }
 
     #[test]
