@@ -252,7 +252,7 @@ impl<'a> Checker<'a> {
             Answer::Sent(sent) => sent,
             other => return Err(odd(&other)),
         };
-        let done = receiver.end()?;
+        let done = receiver.end(PROBE, self.signals)?;
         match last_answer(&done)? {
             Answer::Received(received) => Ok((sent, received)),
             other => Err(odd(&other)),

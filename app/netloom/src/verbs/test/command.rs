@@ -2,11 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netloom_sys::process::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags};
 
 /// How much of a program's output is kept, of each stream.
 const KEPT: usize = 1 << 20;
@@ -37,11 +38,62 @@ pub(crate) struct Done {
     pub(crate) err: Vec<u8>,
 }
 
+/// What a program writes to one of its streams.
+struct Stream {
+    /// `None` after its end.
+    from: Option<OwnedFd>,
+    text: Vec<u8>,
+}
+
+impl Stream {
+    fn of(from: Option<impl Into<OwnedFd>>) -> Stream {
+        Stream { from: from.map(Into::into), text: Vec::new() }
+    }
+
+    /// Reads what is there, once; returns how much it was.
+    fn take(&mut self) -> io::Result<usize> {
+        let Some(from) = &self.from else { return Ok(0) };
+        let mut buffer = [0; 16 << 10];
+        let read = match rustix::io::read(from, &mut buffer) {
+            Ok(read) => read,
+            // The caller looks again.
+            Err(rustix::io::Errno::INTR) => return Ok(0),
+            Err(e) => return Err(e.into()),
+        };
+        if read == 0 {
+            self.from = None;
+        }
+        // The rest is read all the same, so that the program does not wait for a reader.
+        let room = KEPT.saturating_sub(self.text.len());
+        self.text.extend_from_slice(&buffer[..read.min(room)]);
+        Ok(read)
+    }
+
+    /// Reads what is there, if that is something or the end.
+    fn take_ready(&mut self) -> io::Result<()> {
+        if self.from.as_ref().is_some_and(is_ready) {
+            self.take()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what a program that has ended has left there. Another one may hold the stream open, and go on writing.
+    fn take_left(&mut self) -> io::Result<()> {
+        let there = self.from.as_ref().map_or(Ok(0), rustix::io::ioctl_fionread)?;
+        let mut left = usize::try_from(there).unwrap_or(usize::MAX);
+        while left > 0 && self.from.is_some() {
+            left = left.saturating_sub(self.take()?);
+        }
+        Ok(())
+    }
+}
+
 /// A program that runs; it ends with this value.
 pub(crate) struct Running {
     child: Child,
-    out: Option<ChildStdout>,
-    done: Done,
+    process: OwnedFd,
+    out: Stream,
+    err: Stream,
 }
 
 impl Drop for Running {
@@ -75,50 +127,13 @@ pub(crate) fn pause(signals: &OwnedFd, time: Duration) -> Result<(), Cut> {
     Ok(())
 }
 
-/// Reads what is there; `false` at the end.
-fn take(from: &impl AsFd, into: &mut Vec<u8>) -> io::Result<bool> {
-    let mut buffer = [0; 16 << 10];
-    let read = match rustix::io::read(from, &mut buffer) {
-        Ok(read) => read,
-        Err(rustix::io::Errno::INTR) => return Ok(true),
-        Err(e) => return Err(e.into()),
-    };
-    // The rest is read all the same, so that the program does not wait for a reader.
-    let room = KEPT.saturating_sub(into.len());
-    into.extend_from_slice(&buffer[..read.min(room)]);
-    Ok(read > 0)
-}
-
 /// Runs a program to its end.
 pub(crate) fn run(mut command: Command, timeout: Duration, signals: &OwnedFd) -> Result<Done, Cut> {
-    let until = Instant::now() + timeout;
     command.stdin(Stdio::null());
-    let mut running = Running::start(command)?;
-    let mut err = running.child.stderr.take();
-    loop {
-        let fds: Vec<&dyn AsFd> = running
-            .out
-            .iter()
-            .map(|fd| fd as &dyn AsFd)
-            .chain(err.iter().map(|fd| fd as &dyn AsFd))
-            .collect();
-        if fds.is_empty() {
-            break;
-        }
-        if !wait(signals, &fds, until)? {
-            return Ok(std::mem::take(&mut running.done));
-        }
-        running.read()?;
-        if let Some(stream) = err.as_ref().filter(is_ready)
-            && !take(stream, &mut running.done.err)?
-        {
-            err = None;
-        }
-    }
-    running.finish()
+    Running::start(command)?.follow(timeout, signals)
 }
 
-fn is_ready(fd: &impl AsFd) -> bool {
+fn is_ready(fd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|ready| ready > 0)
 }
@@ -128,18 +143,31 @@ impl Running {
     pub(crate) fn start(mut command: Command) -> Result<Running, Cut> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let out = child.stdout.take();
-        Ok(Running { child, out, done: Done::default() })
+        let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let (out, err) = (Stream::of(child.stdout.take()), Stream::of(child.stderr.take()));
+        // Not waited for by its streams: a program that it leaves behind may hold those.
+        let process = process.map_err(io::Error::from).inspect_err(|_| {
+            let _ = child.kill();
+            let _ = child.wait();
+        })?;
+        Ok(Running { child, process, out, err })
     }
 
-    /// Reads standard output, if something is there.
-    fn read(&mut self) -> io::Result<()> {
-        if let Some(stream) = self.out.as_ref().filter(is_ready)
-            && !take(stream, &mut self.done.out)?
-        {
-            self.out = None;
+    /// Waits until it writes or ends, and reads from both streams, so that it never waits for a reader of one; `None`
+    /// when it is late, else whether it has ended.
+    fn step(&mut self, until: Instant, signals: &OwnedFd) -> Result<Option<bool>, Cut> {
+        let streams = self.out.from.iter().chain(&self.err.from).map(|fd| fd as &dyn AsFd);
+        let fds: Vec<&dyn AsFd> = streams.chain([&self.process as &dyn AsFd]).collect();
+        if !wait(signals, &fds, until)? {
+            return Ok(None);
         }
-        Ok(())
+        // Before the streams: what it has written until its end is there by now.
+        let ended = is_ready(&self.process);
+        for stream in [&mut self.out, &mut self.err] {
+            if ended { stream.take_left() } else { stream.take_ready() }?;
+        }
+        // There is always something to read of a program that writes without an end.
+        Ok((ended || Instant::now() < until).then_some(ended))
     }
 
     /// Waits for the first line of its standard output.
@@ -149,43 +177,41 @@ impl Running {
         signals: &OwnedFd,
     ) -> Result<String, Cut> {
         let until = Instant::now() + timeout;
+        let mut ended = false;
         loop {
-            if let Some(end) = self.done.out.iter().position(|byte| *byte == b'\n') {
-                return Ok(String::from_utf8_lossy(&self.done.out[..end]).into_owned());
+            if let Some(end) = self.out.text.iter().position(|byte| *byte == b'\n') {
+                return Ok(String::from_utf8_lossy(&self.out.text[..end]).into_owned());
             }
-            let Some(out) = &self.out else {
-                let done = self.end()?;
-                return Err(Cut::Failed(String::from_utf8_lossy(&done.err).trim().to_owned()));
-            };
-            if !wait(signals, &[out], until)? {
-                return Err(Cut::Failed("it takes too long to begin".into()));
+            if ended {
+                return Err(Cut::Failed(String::from_utf8_lossy(&self.err.text).trim().to_owned()));
             }
-            self.read()?;
+            ended = self
+                .step(until, signals)?
+                .ok_or_else(|| Cut::Failed("it takes too long to begin".into()))?;
         }
     }
 
     /// Closes its standard input and waits for its end.
-    pub(crate) fn end(&mut self) -> Result<Done, Cut> {
+    pub(crate) fn end(mut self, timeout: Duration, signals: &OwnedFd) -> Result<Done, Cut> {
         drop(self.child.stdin.take());
-        let mut err = self.child.stderr.take();
-        while self.out.is_some() {
-            let out = self.out.as_ref().map(AsFd::as_fd);
-            let _ = out.map(|out| poll(&mut [PollFd::from_borrowed_fd(out, PollFlags::IN)], None));
-            self.read()?;
-        }
-        while let Some(stream) = &err {
-            if !take(stream, &mut self.done.err)? {
-                err = None;
-            }
-        }
-        self.finish()
+        self.follow(timeout, signals)
     }
 
-    fn finish(&mut self) -> Result<Done, Cut> {
+    fn follow(mut self, timeout: Duration, signals: &OwnedFd) -> Result<Done, Cut> {
         use std::os::unix::process::ExitStatusExt;
-        let status = self.child.wait()?;
-        self.done.code = status.code().or(status.signal().map(|signal| 128 + signal));
-        Ok(std::mem::take(&mut self.done))
+        let until = Instant::now() + timeout;
+        let code = loop {
+            match self.step(until, signals)? {
+                Some(false) => {}
+                Some(true) => {
+                    let status = self.child.wait()?;
+                    break status.code().or(status.signal().map(|signal| 128 + signal));
+                }
+                None => break None,
+            }
+        };
+        let [out, err] = [&mut self.out, &mut self.err].map(|of| std::mem::take(&mut of.text));
+        Ok(Done { code, out, err })
     }
 }
 
@@ -231,6 +257,12 @@ mod tests {
     }
 
     #[test]
+    fn what_writes_without_an_end_takes_too_long_as_well() {
+        let done = run(sh("exec yes"), Duration::from_millis(100), &never()).unwrap();
+        assert_eq!(done.code, None);
+    }
+
+    #[test]
     fn an_interruption_ends_it() {
         let (read, write) = rustix::pipe::pipe().unwrap();
         rustix::io::write(&write, b"x").unwrap();
@@ -246,6 +278,45 @@ mod tests {
         let mut running = Running::start(command).unwrap();
         let line = running.first_line(Duration::from_secs(60), &never()).unwrap();
         assert_eq!(line, "ready");
-        assert_eq!(running.end().unwrap().out, b"ready\ndone\n");
+        let done = running.end(Duration::from_secs(60), &never()).unwrap();
+        assert_eq!((done.code, &done.out[..]), (Some(0), &b"ready\ndone\n"[..]));
+    }
+
+    #[test]
+    fn no_stream_keeps_the_other_waiting() {
+        // More than a pipe holds, on the stream that is not waited for.
+        let much = "head -c 300000 /dev/zero >&2";
+        let mut command = sh(&format!("{much}; echo ready; cat; {much}; echo done"));
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command).unwrap();
+        assert_eq!(running.first_line(Duration::from_secs(60), &never()).unwrap(), "ready");
+        let done = running.end(Duration::from_secs(60), &never()).unwrap();
+        assert_eq!((done.code, done.err.len()), (Some(0), 600_000));
+        assert_eq!(done.out, b"ready\ndone\n");
+    }
+
+    #[test]
+    fn an_interruption_ends_the_wait_for_its_end() {
+        let mut command = sh("echo ready; exec sleep 600");
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command).unwrap();
+        running.first_line(Duration::from_secs(60), &never()).unwrap();
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        rustix::io::write(&write, b"x").unwrap();
+        let cut = running.end(Duration::from_secs(60), &read);
+        assert!(matches!(cut, Err(Cut::Interrupted)));
+    }
+
+    #[test]
+    fn a_command_has_ended_whoever_holds_its_output() {
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        // What stays reads until this test closes its end; a shell gives it no input unless told so.
+        let mut command = sh("exec 3<&0; cat <&3 & echo begun; echo beside >&2; exit 7");
+        command.stdin(Stdio::from(read));
+        let mut running = Running::start(command).unwrap();
+        assert_eq!(running.first_line(Duration::from_secs(60), &never()).unwrap(), "begun");
+        let done = running.end(Duration::from_secs(60), &never()).unwrap();
+        assert_eq!((done.code, &done.err[..]), (Some(7), &b"beside\n"[..]));
+        drop(write);
     }
 }
