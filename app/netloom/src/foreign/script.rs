@@ -4,13 +4,16 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use netloom_foreign::STAND_IN;
+use netloom_sys::terminal::Foreground;
 use netloom_sys::{Unsupported, process};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Lab, Refused};
 use crate::flags::Run;
@@ -82,22 +85,33 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
     if let Some(topo) = topo {
         command.env("NETLOOM_MININET_TOPO", topo);
     }
-    let mut child = start(lab, command)?;
-    let pid = rustix::process::Pid::from_child(&child);
-    let pidfd = process::pidfd(pid)?;
+    // A group of its own, so that what it starts can be ended with it; and the terminal's, so that Ctrl-C ends both.
+    command.process_group(0);
+    let stdin = std::io::stdin();
+    let front = Foreground::remember(&stdin);
+    let child = start(lab, command)?;
+    front.iter().for_each(|front| front.give(Pid::from_child(&child)));
     let refused = |why: String| Refused::Script(lab.shown(), why);
-    if !process::wait_end(&pidfd, LONGEST) {
-        // It may have ended by itself since the wait.
-        let _ = child.kill();
-        let _ = child.wait();
+    let Some(status) = end_within(child, LONGEST)? else {
         let seconds = LONGEST.as_secs();
         return Err(refused(format!("the script has made no network within {seconds} s")).into());
-    }
-    let status = child.wait().context("wait for python3")?;
+    };
     match super::disk::read(&record) {
         Some(bytes) if status.success() => Ok(bytes),
         _ => Err(refused(format!("the script has made no network ({status})")).into()),
     }
+}
+
+/// Waits for a script that leads a process group; `None` if it takes too long, and is ended with what it started.
+fn end_within(mut child: Child, longest: Duration) -> Result<Option<ExitStatus>> {
+    let pid = Pid::from_child(&child);
+    let in_time = process::pidfd(pid).map(|pidfd| process::wait_end(&pidfd, longest));
+    if !matches!(in_time, Ok(true)) {
+        // It may have ended by itself since the wait; it is not reaped before the signal, so the number is its own.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    let status = child.wait().context("wait for python3")?;
+    Ok(in_time?.then_some(status))
 }
 
 /// Runs a whole script; its hosts, switches and links are a lab of this name, which comes up as these flags say. Returns the
@@ -121,4 +135,34 @@ pub(crate) fn run(lab: &Lab, name: &str, run: &Run) -> Result<i32> {
     }
     let status = start(lab, command)?.wait().context("wait for python3")?;
     Ok(status.code().unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    #[test]
+    fn a_script_that_takes_too_long_ends_with_what_it_started() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
+        let mut child = command.process_group(0).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let started = process::pidfd(Pid::from_raw(line.trim().parse().unwrap()).unwrap()).unwrap();
+        assert_eq!(end_within(child, Duration::ZERO).unwrap(), None);
+        let ended = process::wait_end(&started, Duration::from_secs(60));
+        // Nothing is left of a failed test either.
+        process::signal(&started, Signal::KILL).unwrap();
+        assert!(ended);
+    }
+
+    #[test]
+    fn how_a_script_has_ended_is_told() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 3"]).process_group(0);
+        let status = end_within(command.spawn().unwrap(), Duration::from_secs(60)).unwrap();
+        assert_eq!(status.and_then(|status| status.code()), Some(3));
+    }
 }
