@@ -373,7 +373,7 @@ impl Programs {
     pub(crate) fn ended(&mut self, pid: Pid, exit: Exit, now: Instant) -> Option<Option<String>> {
         let index = self.slots.iter().position(|s| s.pid == Some(pid))?;
         // First: what it wrote stands in the log before its end.
-        self.drain(index);
+        self.drain_so_far(index);
         let slot = &mut self.slots[index];
         slot.pid = None;
         slot.exit = Some(exit);
