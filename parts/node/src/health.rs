@@ -34,14 +34,6 @@ impl Checking {
         Checking { health, state: HealthState::default(), next: now, running: None, late: false }
     }
 
-    /// Ends a command that runs.
-    pub(crate) fn end(self) {
-        if let Some((pid, _)) = self.running {
-            // It has ended, where there is nobody to kill.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-    }
-
     /// The results so far.
     pub(crate) fn state(&self) -> HealthState {
         self.state.clone()
@@ -124,6 +116,16 @@ impl Checking {
     }
 }
 
+/// Ends a command that runs: nobody would take its result, nor end it when it takes too long.
+impl Drop for Checking {
+    fn drop(&mut self) {
+        if let Some((pid, _)) = self.running {
+            // It has ended, where there is nobody to kill.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -179,5 +181,19 @@ mod tests {
         assert!(!checking.ended(pid, Exit::Signal(9), until));
         assert_eq!(checking.state().healthy, Some(false));
         assert!(checking.state().reason.unwrap().contains("sleep 600 took longer than 0 ms"));
+    }
+
+    #[test]
+    fn a_command_ends_with_its_check() {
+        let exec = ["sleep", "600"].map(str::to_owned).to_vec();
+        let check = Ready { exec: Some(exec), ..Ready::default() };
+        let now = Instant::now();
+        let health = Health { check, interval: Duration::from_secs(1), retries: 1 };
+        let mut checking = Checking::new(health, now);
+        checking.act(now, &[("PATH".to_owned(), std::env::var("PATH").unwrap())]);
+        let (pid, _) = checking.running.unwrap();
+        drop(checking);
+        let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        assert_eq!(status.unwrap().unwrap().1.terminating_signal(), Some(9));
     }
 }

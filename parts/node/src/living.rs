@@ -12,7 +12,7 @@ use netloom_model::lab::{Health, Ready};
 use netloom_sys::caps::Grant;
 use netloom_sys::process;
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::by_init::deputy;
 use crate::control::{Answer, Inits, MAX_MESSAGE, NodeReport, Request, Wanted};
@@ -84,6 +84,42 @@ struct Waiting {
     lacks: String,
     /// All conditions of `ready` were met: since when, and the CPU time used until then.
     fulfilled: Option<(Instant, Duration)>,
+}
+
+impl Waiting {
+    fn new(ready: &Ready, now: Instant) -> Waiting {
+        Waiting {
+            until: now + ready.timeout,
+            next: now,
+            pause: FIRST_LOOK,
+            probe: None,
+            probe_ok: ready.exec.is_none(),
+            lacks: String::new(),
+            fulfilled: None,
+        }
+    }
+
+    /// Runs the ready command unless it is running.
+    fn probe(&mut self, argv: &[String], env: &[(String, String)]) {
+        if self.probe.is_some() {
+            return;
+        }
+        let quiet = std::process::Stdio::null;
+        let mut command = command(argv, env);
+        command.stdout(quiet()).stderr(quiet());
+        let child = process::with_open_mask(|| command.spawn());
+        self.probe = child.ok().and_then(|c| Pid::from_raw(i32::try_from(c.id()).ok()?));
+    }
+}
+
+/// Ends a ready command that runs: nobody would take its result, and one that hangs would stay for ever.
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(pid) = self.probe {
+            // It has ended, where there is nobody to kill.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
 }
 
 impl Init {
@@ -312,9 +348,7 @@ impl Init {
         self.conditions.ready = ready;
         if self.conditions.health != health {
             self.conditions.health = health;
-            if let Some(checking) = self.checking.take() {
-                checking.end();
-            }
+            self.checking = None;
         }
         // What failed may be what is replaced.
         self.failed = None;
@@ -327,15 +361,7 @@ impl Init {
 
     fn await_readiness(&mut self) {
         let now = Instant::now();
-        self.waiting = Some(Waiting {
-            until: now + self.conditions.ready.timeout,
-            next: now,
-            pause: FIRST_LOOK,
-            probe: None,
-            probe_ok: self.conditions.ready.exec.is_none(),
-            lacks: String::new(),
-            fulfilled: None,
-        });
+        self.waiting = Some(Waiting::new(&self.conditions.ready, now));
     }
 
     /// The node cannot become ready: reports why, and the programs' last output.
@@ -420,18 +446,9 @@ impl Init {
 
     /// Runs the ready command unless it is running.
     fn probe(&mut self) {
-        let (Some(waiting), Some(argv)) = (self.waiting.as_mut(), &self.conditions.ready.exec)
-        else {
-            return;
-        };
-        if waiting.probe.is_some() {
-            return;
+        if let (Some(waiting), Some(argv)) = (&mut self.waiting, &self.conditions.ready.exec) {
+            waiting.probe(argv, &self.env);
         }
-        let quiet = std::process::Stdio::null;
-        let mut command = command(argv, &self.env);
-        command.stdout(quiet()).stderr(quiet());
-        let child = process::with_open_mask(|| command.spawn());
-        waiting.probe = child.ok().and_then(|c| Pid::from_raw(i32::try_from(c.id()).ok()?));
     }
 
     fn begin_stop(&mut self, grace: Duration) {
@@ -450,4 +467,22 @@ fn asked_change(fds: Vec<OwnedFd>) -> Option<(Wanted, [File; 2])> {
     wanted.rewind().ok()?;
     wanted.read_to_end(&mut bytes).ok()?;
     Some((serde_json::from_slice(&bytes).ok()?, [a, b]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ready_command_that_hangs_ends_with_the_wait() {
+        let ready =
+            Ready { exec: Some(["sleep", "600"].map(str::to_owned).into()), ..Ready::default() };
+        let mut waiting = Waiting::new(&ready, Instant::now());
+        let env = [("PATH".to_owned(), std::env::var("PATH").unwrap())];
+        waiting.probe(ready.exec.as_deref().unwrap(), &env);
+        let pid = waiting.probe.unwrap();
+        drop(waiting);
+        let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        assert_eq!(status.unwrap().unwrap().1.terminating_signal(), Some(9));
+    }
 }
