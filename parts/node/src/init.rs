@@ -32,6 +32,9 @@ pub const NAME: &str = "netloom-init";
 /// What comes before the reason why figures of a node that is set up are the machine's, in its report.
 pub const BUT: &str = "but ";
 
+/// Bytes of a report without its end.
+const LONGEST: usize = 4000;
+
 /// The variable that shows which folder of labs an init belongs to.
 const SHOWN: &str = "NETLOOM_RUNTIME_DIR";
 
@@ -68,8 +71,8 @@ pub(crate) fn go_on(outside: Outside, inherited: &Inherited) -> ! {
             // it.
             let _ = process::show();
             let but = init.has_figures_of_machine();
-            let but = but.map(|why| format!(" {BUT}{}", why.replace('\n', " ")));
-            report(inherited, &format!("{index} ok{}\n", but.unwrap_or_default()));
+            let but = but.map(|why| format!(" {BUT}{why}"));
+            report(inherited, &format!("{index} ok{}", but.unwrap_or_default()));
             process::close_all_but(&init.descriptors());
             // From here the socket names this init, so it may outlive its spawner.
             let _ = process::die_with_parent(false);
@@ -80,7 +83,7 @@ pub(crate) fn go_on(outside: Outside, inherited: &Inherited) -> ! {
 }
 
 fn fail(index: usize, inherited: &Inherited, reason: &str) -> ! {
-    report(inherited, &format!("{index} {}\n", reason.replace('\n', " ")));
+    report(inherited, &format!("{index} {reason}"));
     process::exit_now(1)
 }
 
@@ -210,9 +213,15 @@ impl Outside {
 }
 
 fn report(inherited: &Inherited, text: &str) {
-    // Below PIPE_BUF a write is atomic; without a reader on the spawner's side the message is not needed.
-    let cut = &text.as_bytes()[..text.len().min(4000)];
-    let _ = rustix::io::write(&inherited.status, cut);
+    // Without a reader on the spawner's side the message is not needed.
+    let _ = rustix::io::write(&inherited.status, line(text).as_bytes());
+}
+
+/// A report as one line, which is cut where it is too long for a write that nothing comes between (PIPE_BUF, pipe(7)).
+fn line(text: &str) -> String {
+    let text = text.replace('\n', " ");
+    let cut = (0..=LONGEST.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    format!("{}\n", &text[..cut.unwrap_or(0)])
 }
 
 /// The control socket, bound in the current directory.
@@ -276,4 +285,16 @@ pub fn environment_of(lab: &str, node: &str, given: &[(String, String)]) -> Vec<
         env.push((key.clone(), value.clone()));
     }
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_one_line_however_long_it_is() {
+        assert_eq!(line("7 bind: two\nlines"), "7 bind: two lines\n");
+        let long = line(&format!("77 {}", "ä".repeat(LONGEST)));
+        assert!(long.ends_with("ä\n") && long.len() <= LONGEST + 1, "{}", long.len());
+    }
 }
