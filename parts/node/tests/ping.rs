@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -9,7 +10,7 @@ use netloom_kit::skip;
 use netloom_netlink::{
     Address, Batch, BridgeSpec, Change, EndSpec, Found, Lookup, Neighbour, Route, Socket, VethSpec,
 };
-use netloom_node::ping::{Prober, Version, all_pairs};
+use netloom_node::ping::{Pace, Prober, Version, all_pairs, one_pair};
 use netloom_sys::namespace;
 
 /// Longest that what must come is waited for.
@@ -246,4 +247,29 @@ fn a_descriptor_that_is_no_namespace_is_refused_by_name() {
         Prober { name: "web", netns: file.as_fd(), address: Some(Ipv4Addr::LOCALHOST.into()) };
     let error = all_pairs(&[prober], Version::V4, Duration::from_secs(1)).unwrap_err();
     assert!(error.to_string().starts_with("node \"web\": "), "{error}");
+}
+
+#[test]
+fn a_request_that_the_nodes_own_network_refuses_counts_as_unanswered() {
+    let star = match Star::new(2, false) {
+        Ok(star) => star,
+        Err(reason) => skip!("root-only: makes network namespaces: {reason}"),
+    };
+    let pace = Pace { count: 2, interval: Duration::ZERO, timeout: Duration::from_millis(1) };
+    for version in [Version::V4, Version::V6] {
+        let prober = &star.probers(version)[0];
+        let to = star.address(1, version);
+        for kind in ["blackhole", "prohibit", "unreachable"] {
+            let mut ip = Command::new("ip");
+            ip.args(["route", "replace", kind, &to.to_string()]);
+            namespace::run_in(prober.netns, "test", || {
+                let done = ip.status().expect("iproute2 is there");
+                assert!(done.success());
+                Ok::<(), netloom_sys::Error>(())
+            })
+            .expect("enter the namespace");
+            let times = one_pair(prober, to, version, pace).unwrap();
+            assert_eq!(times, [None, None], "{kind}");
+        }
+    }
 }

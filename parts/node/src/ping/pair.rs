@@ -74,12 +74,8 @@ impl Run {
         let probe = Probe { source: 0, target: number, sent_us: self.now() };
         let bytes = packet::request(self.version, self.mark, &probe);
         match sendto(&self.socket, &bytes, SendFlags::empty(), &SocketAddr::new(self.to, 0)) {
-            // A request that could not be sent counts as unanswered.
-            Ok(_) | Err(Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NOBUFS | Errno::AGAIN) => {
-                Ok(())
-            }
-            // An ICMP error for an earlier request.
-            Err(Errno::CONNREFUSED) => Ok(()),
+            Ok(_) => Ok(()),
+            Err(e) if is_loss(e) => Ok(()),
             Err(e) => Err(e),
         }
     }
@@ -121,4 +117,15 @@ impl Run {
             *cell = Some(u32::try_from(now - probe.sent_us).unwrap_or(u32::MAX));
         }
     }
+}
+
+/// Whether a request that was refused with this error counts as unanswered: the node's network keeps it from leaving.
+fn is_loss(refused: Errno) -> bool {
+    // No route, no neighbour, no address to send from, no room.
+    let lost =
+        [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ADDRNOTAVAIL, Errno::NOBUFS, Errno::AGAIN];
+    // A packet filter of the node drops it; a prohibit or a blackhole route does (`fib_props`).
+    let dropped = [Errno::PERM, Errno::ACCESS, Errno::INVAL];
+    // CONNREFUSED is an ICMP error for an earlier request.
+    refused == Errno::CONNREFUSED || lost.contains(&refused) || dropped.contains(&refused)
 }
