@@ -40,12 +40,14 @@ pub struct Writer {
     files: [File; 2],
     current: usize,
     written: u64,
+    /// Time of the last record.
+    last: Option<u64>,
 }
 
 impl Writer {
     /// A writer that starts with the first of two empty files.
     pub fn new(files: [File; 2]) -> Writer {
-        Writer { files, current: 0, written: 0 }
+        Writer { files, current: 0, written: 0, last: None }
     }
 
     /// Both files' descriptors.
@@ -53,8 +55,11 @@ impl Writer {
         [self.files[0].as_fd(), self.files[1].as_fd()]
     }
 
-    /// Adds one record. A full disk loses the record, not the program.
+    /// Adds one record. A full disk loses the record, not the program. Readers order records by their times, and ask for
+    /// those after one: where the clock has stepped back, a record is the next nanosecond's.
     pub fn add(&mut self, time_ns: u64, program: usize, text: &[u8]) {
+        let time_ns = self.last.map_or(time_ns, |last| time_ns.max(last.saturating_add(1)));
+        self.last = Some(time_ns);
         let mut line = format!("{time_ns} {program} ").into_bytes();
         line.extend(text.iter().map(|b| if *b == b'\n' { b' ' } else { *b }));
         line.push(b'\n');
@@ -134,6 +139,19 @@ mod tests {
         };
         assert_eq!(programs(&["sh"]), [""; 0]);
         assert_eq!(programs(&["/bin/sh", "sleep", "sh"]), ["sh", "sleep", "sh#2"]);
+    }
+
+    #[test]
+    fn records_stay_in_order_when_the_clock_steps_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [dir.path().join("0"), dir.path().join("1")];
+        let mut writer = Writer::new([0, 1].map(|n: usize| File::create(&paths[n]).unwrap()));
+        for (time, text) in [(5000, "first"), (1000, "second"), (1000, "third"), (9000, "fourth")] {
+            writer.add(time, 0, text.as_bytes());
+        }
+        let records = read(&paths);
+        let found: Vec<_> = records.iter().map(|r| (r.time_ns, r.text.as_str())).collect();
+        assert_eq!(found, [(5000, "first"), (5001, "second"), (5002, "third"), (9000, "fourth")]);
     }
 
     #[test]
