@@ -164,7 +164,9 @@ fn cards(parts: &Parts<'_>, accelerator: &str) -> Vec<String> {
             Frames::Pair(fd) => format!("dgram,id=net{number},local.type=fd,local.str={fd}"),
             Frames::Switch(name) => {
                 // QEMU reconnects to a switch's port that is restarted.
-                add(format!("-chardev socket,id=card{number},path={name},abstract=on,reconnect=1"));
+                // A comma would end the name (qemu-options.hx); a name of an interface may have one.
+                let path = name.replace(',', ",,");
+                add(format!("-chardev socket,id=card{number},path={path},abstract=on,reconnect=1"));
                 format!("vhost-user,id=net{number},chardev=card{number}")
             }
         };
@@ -269,6 +271,9 @@ mod tests {
             assert!(words.contains(part), "{words}");
         }
         assert!(!qemu(&parts, Accelerator::Kvm, None).join(" ").contains("vectors"));
+        let wires = [Wire { frames: Frames::Switch("card-a,b"), mac: [2, 0, 0, 0, 0, 10] }];
+        let words = qemu(&self::parts(&machine, &wires), Accelerator::Tcg, None).join(" ");
+        assert!(words.contains("path=card-a,,b,abstract=on"), "{words}");
     }
 
     #[test]

@@ -70,6 +70,7 @@ fn script(node: &PlannedNode) -> String {
          [ \"$(cat \"$at/address\")\" = \"$1\" ] && echo \"${at##*/}\"\n  done\n}\n\
          hostname -F /etc/hostname\nip link set lo up\n",
     );
+    rename(&mut text, &node.interfaces);
     for interface in &node.interfaces {
         add_interface(&mut text, interface);
     }
@@ -88,7 +89,12 @@ fn add_route(text: &mut String, node: &PlannedNode, route: &Route) {
     if let Some(hops) = hops(node, route) {
         let _ = write!(text, "{add}{hops} 2>/dev/null || ");
     }
-    let _ = writeln!(text, "{add}{via} dev {}", interface.name);
+    let _ = writeln!(text, "{add}{via} dev {}", word(&interface.name));
+}
+
+/// A name as one word of a shell.
+pub(crate) fn word(name: &str) -> String {
+    format!("'{}'", name.replace('\'', "'\\''"))
 }
 
 /// The hops of a route that has several, for a shell and the `ip` of iproute2.
@@ -96,17 +102,36 @@ pub(crate) fn hops(node: &PlannedNode, route: &Route) -> Option<String> {
     let also = route.also.iter().map(|hop| (hop.via, hop.interface));
     let mut text = String::new();
     for (via, interface) in std::iter::once((route.via?, route.interface)).chain(also) {
-        let name = node.interfaces.get(interface)?.name.replace('\'', "'\\''");
-        let _ = write!(text, " nexthop via {via} dev '{name}'");
+        let name = word(&node.interfaces.get(interface)?.name);
+        let _ = write!(text, " nexthop via {via} dev {name}");
     }
     (!route.also.is_empty()).then_some(text)
 }
 
+/// Names that are taken for a moment, while a card gives its own to another one.
+const BETWEEN: &str = "netloom-";
+
+/// Gives the cards their names. The kernel may have given one of these to another card: first all that have another name
+/// give it up.
+fn rename(text: &mut String, interfaces: &[Interface]) {
+    for (number, interface) in interfaces.iter().enumerate() {
+        let mac = interface.mac.map(|byte| format!("{byte:02x}")).join(":");
+        let name = word(&interface.name);
+        let _ = writeln!(text, "now=$(by_mac {mac})");
+        let _ =
+            writeln!(text, "[ \"$now\" = {name} ] || ip link set \"$now\" name {BETWEEN}{number}");
+    }
+    for (number, interface) in interfaces.iter().enumerate() {
+        let name = word(&interface.name);
+        let _ = writeln!(
+            text,
+            "[ ! -e /sys/class/net/{BETWEEN}{number} ] || ip link set {BETWEEN}{number} name {name}"
+        );
+    }
+}
+
 fn add_interface(text: &mut String, interface: &Interface) {
-    let mac = interface.mac.map(|byte| format!("{byte:02x}")).join(":");
-    let name = &interface.name;
-    let _ = writeln!(text, "now=$(by_mac {mac})");
-    let _ = writeln!(text, "[ \"$now\" = {name} ] || ip link set \"$now\" name {name}");
+    let name = word(&interface.name);
     let _ = writeln!(text, "ip link set {name} mtu {} up", interface.mtu);
     for address in &interface.addresses {
         let family = if address.addr().is_ipv4() { "-4" } else { "-6" };
@@ -123,8 +148,33 @@ mod tests {
         let node = crate::seed::tests::node_with_two_ways();
         let text = script(&node);
         let both = "ip -4 route add 10.9.0.0/24 nexthop via 10.1.0.2 dev 'e0' nexthop via 10.2.0.2 dev 'e1' \
-                    2>/dev/null || ip -4 route add 10.9.0.0/24 via 10.1.0.2 dev e0\n";
+                    2>/dev/null || ip -4 route add 10.9.0.0/24 via 10.1.0.2 dev 'e0'\n";
         assert!(text.contains(both), "{text}");
+    }
+
+    /// The script under a shell that has folders for cards, each with its address, and refuses what the kernel does.
+    #[test]
+    fn cards_give_their_names_to_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut node = crate::seed::tests::node_with_two_ways();
+        (node.interfaces[0].name, node.interfaces[1].name) = ("eth1".into(), "a;b'$c".into());
+        let mac = |at: usize| node.interfaces[at].mac.map(|byte| format!("{byte:02x}")).join(":");
+        // The second card has the name of the first one.
+        for (name, mac) in [("eth0", mac(0)), ("eth1", mac(1)), ("lo", "none".into())] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join("address"), mac).unwrap();
+        }
+        let own = script(&node).replace("/sys/class/net", folder.path().to_str().unwrap());
+        let shell = "hostname() { :; }\nip() {\n  [ \"$4\" = name ] || return 0\n  \
+                     [ ! -e \"$AT/$5\" ] && mv \"$AT/$3\" \"$AT/$5\" || echo refused\n}\n";
+        let mut sh = std::process::Command::new("sh");
+        sh.args(["-c", &format!("{shell}{own}")]).env("AT", folder.path());
+        let done = sh.output().unwrap();
+        assert_eq!((done.stdout.as_slice(), done.stderr.as_slice()), (&b""[..], &b""[..]));
+        for (at, name) in ["eth1", "a;b'$c"].iter().enumerate() {
+            let address = folder.path().join(name).join("address");
+            assert_eq!(std::fs::read_to_string(address).unwrap(), mac(at));
+        }
     }
 
     #[test]

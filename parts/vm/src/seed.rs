@@ -16,7 +16,7 @@ use netloom_sys::setup::read_of_lab;
 
 use crate::Result;
 use crate::error::failed;
-use crate::initrd::hops;
+use crate::initrd::{hops, word};
 use crate::spec::Spec;
 
 /// Its least size in bytes: that of a floppy disk.
@@ -135,8 +135,8 @@ fn vendor(hosts: &str, node: &PlannedNode) -> String {
     for route in node.routes.iter().filter(|route| route.via.is_none()) {
         let Some(interface) = node.interfaces.get(route.interface) else { continue };
         let family = if route.to.addr().is_ipv4() { "-4" } else { "-6" };
-        let name = interface.name.replace('\'', "'\\''");
-        let _ = writeln!(text, "ip {family} route replace {} dev '{name}'", route.to);
+        let name = word(&interface.name);
+        let _ = writeln!(text, "ip {family} route replace {} dev {name}", route.to);
     }
     for route in &node.routes {
         let Some(hops) = hops(node, route) else { continue };
