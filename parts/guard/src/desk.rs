@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_EACH: Duration = Duration::from_millis(1);
 /// Cards of one program; what it asks beyond them shares one.
 const CARDS: usize = 8;
-/// Cards in all.
+/// Cards in all. What needs one more gets the default at once.
 const ALL_CARDS: usize = 64;
 /// Calls of one program, and in all, that wait; one more gets the default at once. Each holds a thread of the
 /// supervisor, of which other programs' calls need some.
@@ -123,25 +123,25 @@ impl Queue {
         self.cards.retain(|card| !card.askers.is_empty());
     }
 
-    fn put(&mut self, who: &Who, asker: Asker) {
+    /// Puts a question on a card; whether there is one for it.
+    fn put(&mut self, who: &Who, asker: Asker) -> bool {
         if let Some(card) = self.cards.iter_mut().find(|card| card.takes(&asker.request)) {
-            return card.add(asker);
+            card.add(asker);
+            return true;
+        }
+        // No other program's card has room for it: a card shows one program, and its answer is for that one alone.
+        if self.cards.len() >= ALL_CARDS {
+            return false;
         }
         let program = &asker.request.program.path;
         let own = self.cards.iter().filter(|card| card.program() == program).count();
         // This card takes all further requests of the program, see `takes`.
         let flood = own >= CARDS;
-        // Many programs at once share the last card: their questions are not told apart.
-        if self.cards.len() >= ALL_CARDS
-            && let Some(last) = self.cards.back_mut()
-        {
-            last.flood = true;
-            return last.add(asker);
-        }
         self.last += 1;
         let requests = vec![asker.request.clone()];
         let (id, who) = (self.last, who.clone());
         self.cards.push_back(Card { id, who, requests, askers: vec![asker], flood });
+        true
     }
 }
 
@@ -231,7 +231,9 @@ impl Desk {
         let (sender, answer) = channel();
         let request = question.request.clone();
         let asker = Asker { request, answer: sender, waits: Arc::downgrade(token) };
-        queue.put(question.who, asker);
+        if !queue.put(question.who, asker) {
+            return None;
+        }
         drop(queue);
         self.ring();
         // Each look is a call to the kernel for each question, so many questions look less often.
@@ -373,12 +375,31 @@ mod tests {
     }
 
     #[test]
-    fn many_programs_share_the_last_card() {
+    fn no_program_waits_on_the_card_of_another() {
         let desk = Desk::new().unwrap();
         let ask = |n: usize| put(&desk, &request(&format!("/bin/{n}"), "192.0.2.1", 1, None));
+        let held: Vec<_> = (0..ALL_CARDS).map(ask).collect();
+        assert!(held.iter().all(Option::is_some));
+        assert!(ask(ALL_CARDS).is_none(), "one more program gets the default at once");
+        let again = ask(ALL_CARDS - 1);
+        assert!(again.is_some(), "one that has a card goes on");
+        for n in 0..ALL_CARDS {
+            let view = desk.front().unwrap();
+            assert_eq!((view.who.program.path, view.flood), (format!("/bin/{n}"), None));
+            desk.answer(view.id, |asked| {
+                assert_eq!(asked.program.path, format!("/bin/{n}"));
+                Answer::Once(Action::Allow)
+            });
+        }
+        assert!(desk.front().is_none());
+    }
+
+    #[test]
+    fn a_bounded_number_of_calls_waits_in_all() {
+        let desk = Desk::new().unwrap();
+        let ask = |n: usize| put(&desk, &request(&format!("/bin/{}", n % 8), "192.0.2.1", 1, None));
         let held: Vec<_> = (0..ALL_ASKERS).map(ask).collect();
         assert!(held.iter().all(Option::is_some) && ask(0).is_none());
-        assert_eq!(desk.front().unwrap().waiting, ALL_CARDS - 1);
     }
 
     #[test]
