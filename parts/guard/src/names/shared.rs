@@ -5,7 +5,7 @@
 //! [bring](Shared::bring) their matters to it.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -34,7 +34,7 @@ const MOST_KEPT: usize = 1232;
 pub(super) struct Door {
     pub(super) server: IpAddr,
     pub(super) datagrams: UdpSocket,
-    pub(super) streams: std::net::TcpListener,
+    pub(super) streams: TcpListener,
 }
 
 /// What the relay's threads share.
@@ -44,6 +44,8 @@ pub(super) struct Shared {
     pub(super) seats: Seats,
     ended: AtomicBool,
     bell: OwnedFd,
+    /// Closed for a moment when descriptors run out, to accept a connection and close it.
+    spare: Mutex<Option<OwnedFd>>,
     brought: Mutex<Vec<Brought>>,
     /// Connections that are carried now.
     pub(super) streams: AtomicUsize,
@@ -70,11 +72,13 @@ struct Brought {
 impl Shared {
     pub(super) fn new(home: Arc<Home>) -> rustix::io::Result<Shared> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let spare = Mutex::new(bell.try_clone().ok());
         Ok(Shared {
             book: Mutex::default(),
             seats: Seats::default(),
             ended: AtomicBool::new(false),
             bell,
+            spare,
             brought: Mutex::default(),
             streams: AtomicUsize::new(0),
             home,
@@ -109,6 +113,15 @@ impl Shared {
         drop(brought);
         self.ring();
         settled.recv().unwrap_or(false)
+    }
+
+    /// Closes the first connection that waits at a listener, where there is no descriptor left for it.
+    pub(super) fn turn_away(&self, listener: &TcpListener) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(spare.take());
+        // One that has left meanwhile needs nothing.
+        drop(listener.accept());
+        *spare = self.bell.try_clone().ok();
     }
 
     /// Settles what was brought.

@@ -2,14 +2,16 @@
 //! datagrams do, and answers are noted as they pass.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use netloom_packet::dns;
+use rustix::io::Errno;
 use rustix::net::SocketType;
 
+use super::relay::BURST;
 use super::seats::Asker;
 use super::shared::{Awaited, Door, Matter, PORT, Shared, name_of};
 
@@ -22,23 +24,38 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Bytes that are carried at once.
 const CHUNK: usize = 16 << 10;
 
-/// Carries the connections that wait at a door.
+/// Carries connections that wait at a door. Those that are left wait for the relay's next turn.
 pub(super) fn accept(door: &Door, shared: &Arc<Shared>) {
-    while let Ok((client, from)) = door.streams.accept() {
-        if shared.streams.fetch_add(1, Ordering::SeqCst) >= MOST {
-            shared.streams.fetch_sub(1, Ordering::SeqCst);
-            continue;
+    for _ in 0..BURST {
+        match door.streams.accept() {
+            Ok((client, from)) => begin(client, from, door.server, shared),
+            // It would wait, and be reported, for ever.
+            Err(e) if is_full(&e) => return shared.turn_away(&door.streams),
+            Err(_) => return,
         }
-        let (server, theirs) = (door.server, Arc::clone(shared));
-        let work = move || {
-            // Either side's end is the other's; a server that cannot be reached closes.
-            let _ = carry(client, from, (server, PORT).into(), &theirs);
-            theirs.streams.fetch_sub(1, Ordering::SeqCst);
-        };
-        let builder = std::thread::Builder::new().name("guard-names".into()).stack_size(128 << 10);
-        if builder.spawn(work).is_err() {
-            shared.streams.fetch_sub(1, Ordering::SeqCst);
-        }
+    }
+}
+
+/// Whether a connection could not be accepted because there is no room for its descriptor.
+fn is_full(e: &std::io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|full| e.raw_os_error() == Some(full.raw_os_error()))
+}
+
+/// Carries a connection on a thread of its own.
+fn begin(client: TcpStream, from: SocketAddr, server: IpAddr, shared: &Arc<Shared>) {
+    if shared.streams.fetch_add(1, Ordering::SeqCst) >= MOST {
+        shared.streams.fetch_sub(1, Ordering::SeqCst);
+        return;
+    }
+    let theirs = Arc::clone(shared);
+    let work = move || {
+        // Either side's end is the other's; a server that cannot be reached closes.
+        let _ = carry(client, from, (server, PORT).into(), &theirs);
+        theirs.streams.fetch_sub(1, Ordering::SeqCst);
+    };
+    let builder = std::thread::Builder::new().name("guard-names".into()).stack_size(128 << 10);
+    if builder.spawn(work).is_err() {
+        shared.streams.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -143,7 +160,26 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use super::super::home::Home;
     use super::*;
+
+    #[test]
+    fn a_connection_without_a_descriptor_is_closed_instead_of_waiting_for_ever() {
+        for full in [Errno::MFILE, Errno::NFILE] {
+            assert!(is_full(&full.into()));
+        }
+        assert!(!is_full(&Errno::AGAIN.into()));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shared = Shared::new(Arc::new(Home::default())).unwrap();
+        // Again and again: the spare one is there each time.
+        for _ in 0..3 {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            shared.turn_away(&listener);
+            assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+        }
+    }
 
     #[test]
     fn messages_are_seen_whole_however_they_come() {

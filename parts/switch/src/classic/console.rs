@@ -21,6 +21,9 @@ const MOST: usize = 16;
 /// How long a console may take to read.
 const READS_WITHIN: Duration = Duration::from_secs(1);
 
+/// How long to wait for a free descriptor.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Starts the thread. It ends only by a failure, or with the process.
 pub(super) fn start(listener: OwnedFd, desk: Desk) -> Result<JoinHandle<()>> {
     let mut consoles = Consoles { listener, desk, all: Vec::new() };
@@ -63,9 +66,16 @@ impl Consoles {
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(console) = rustix::net::accept_with(&self.listener, flags) else {
-            // No descriptors are left: those of the consoles are given up.
-            return self.all.clear();
+        let console = match rustix::net::accept_with(&self.listener, flags) {
+            Ok(console) => console,
+            // Without descriptors left, none is free before somebody else closes one.
+            Err(Errno::MFILE | Errno::NFILE) if self.all.is_empty() => {
+                return std::thread::sleep(PAUSE);
+            }
+            // Those of the consoles are given up.
+            Err(Errno::MFILE | Errno::NFILE) => return self.all.clear(),
+            // One that has left before does not matter to the others.
+            Err(_) => return,
         };
         let owner = rustix::process::geteuid().as_raw();
         let allowed = |peer: Peer| peer.uid == 0 || peer.uid == owner;
