@@ -19,6 +19,8 @@ const RTM_GETRULE: u16 = 34;
 /// Of `struct fib_rule_hdr`.
 const HEADER: usize = 12;
 const FR_ACT_TO_TBL: u8 = 1;
+/// Its flag: the rule holds for all packets but those that it selects.
+const FIB_RULE_INVERT: u32 = 2;
 const RTPROT_KERNEL: u8 = 2;
 const FRA_DST: u16 = 1;
 const FRA_SRC: u16 = 2;
@@ -123,7 +125,9 @@ fn read(message: &Message<'_>) -> Option<RuleInfo> {
     let [to_length, from_length, tos, action] = [at(1)?, at(2)?, at(3)?, at(7)?];
     let mut table = u32::from(at(4)?);
     let (mut priority, mut origin, mut known) = (0, 0, true);
+    let inverted = u32_at(message.payload, 8)? & FIB_RULE_INVERT != 0;
     let (mut from, mut selectors) = ("all".to_owned(), String::new());
+    let (mut mark, mut mask) = (0, None);
     let mut select = |text: std::fmt::Arguments<'_>| {
         // Writing to a string does not fail.
         let _ = write!(selectors, " {text}");
@@ -136,8 +140,9 @@ fn read(message: &Message<'_>) -> Option<RuleInfo> {
             FRA_DST => select(format_args!("to {}/{to_length}", ip())),
             FRA_IIFNAME => select(format_args!("iif {}", string(value))),
             FRA_OIFNAME => select(format_args!("oif {}", string(value))),
-            FRA_FWMARK => select(format_args!("fwmark {number:#x}")),
-            FRA_FWMASK => {}
+            FRA_FWMARK => mark = number,
+            // The kernel always tells it with a mark.
+            FRA_FWMASK => mask = Some(number),
             FRA_PRIORITY => priority = number,
             // The header has one byte for it: greater ones are only here.
             FRA_TABLE => table = number,
@@ -148,12 +153,18 @@ fn read(message: &Message<'_>) -> Option<RuleInfo> {
             _ => known = false,
         }
     }
+    match mask {
+        None => {}
+        Some(u32::MAX) => select(format_args!("fwmark {mark:#x}")),
+        Some(mask) => select(format_args!("fwmark {mark:#x}/{mask:#x}")),
+    }
     if tos > 0 {
         select(format_args!("tos {tos:#x}"));
     }
     if !known {
         select(format_args!("…"));
     }
+    let not = if inverted { "not " } else { "" };
     let does = match action {
         FR_ACT_TO_TBL => lookup(table),
         2 => "goto".to_owned(),
@@ -167,8 +178,8 @@ fn read(message: &Message<'_>) -> Option<RuleInfo> {
         family,
         priority,
         table: if action == FR_ACT_TO_TBL { table } else { 0 },
-        of_all: from == "all" && selectors.is_empty(),
-        words: format!("{priority}: from {from}{selectors} {does}"),
+        of_all: !inverted && from == "all" && selectors.is_empty(),
+        words: format!("{priority}: {not}from {from}{selectors} {does}"),
         origin,
         told: message.payload.to_vec(),
     })
@@ -219,5 +230,43 @@ impl Request for KernelRule {
     }
     fn purpose(&self) -> Purpose {
         Purpose::Create
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::messages;
+
+    /// A rule for IPv4 as the kernel tells it, with these flags and attributes of numbers.
+    fn told(flags: u32, numbers: &[(u16, u32)]) -> RuleInfo {
+        let mut bytes = Vec::new();
+        Encoder::message(&mut bytes, RTM_NEWRULE, 0, |encoder| {
+            let [a, b, c, d] = flags.to_ne_bytes();
+            encoder.fixed(&[Family::V4.number(), 0, 0, 0, 254, 0, 0, FR_ACT_TO_TBL, a, b, c, d]);
+            numbers.iter().for_each(|(kind, number)| encoder.u32(*kind, *number));
+        });
+        read(&messages(&bytes).next().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_rule_for_all_but_some_is_told_as_that() {
+        let mark = [(FRA_PRIORITY, 9), (FRA_FWMARK, 5), (FRA_FWMASK, u32::MAX)];
+        assert_eq!(told(0, &mark).words, "9: from all fwmark 0x5 lookup main");
+        assert_eq!(told(FIB_RULE_INVERT, &mark).words, "9: not from all fwmark 0x5 lookup main");
+        let main = KernelRule { family: Family::V4, priority: 9, table: 254 };
+        assert!(main.is(&told(0, &[(FRA_PRIORITY, 9)])));
+        // It holds for none.
+        assert!(!main.is(&told(FIB_RULE_INVERT, &[(FRA_PRIORITY, 9)])));
+    }
+
+    #[test]
+    fn a_mark_is_told_with_its_mask() {
+        let masked = told(0, &[(FRA_PRIORITY, 9), (FRA_FWMARK, 5), (FRA_FWMASK, 0xf)]);
+        assert_eq!(masked.words, "9: from all fwmark 0x5/0xf lookup main");
+        // The kernel tells no mark of 0.
+        let of_none = told(0, &[(FRA_PRIORITY, 9), (FRA_FWMASK, 0xf)]);
+        assert_eq!(of_none.words, "9: from all fwmark 0x0/0xf lookup main");
+        assert!(!of_none.of_all);
     }
 }
