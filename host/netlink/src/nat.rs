@@ -68,6 +68,9 @@ pub const MARKS: &str = "marks of connections";
 /// The operation of rules that use them.
 const MARK: &str = "count requests by marks of connections";
 
+/// The operation of rules for the host's own bridges, and the comment by which they are known.
+const BRIDGE: &str = "let a bridge of the host go on";
+
 /// The mark of a connection that has been asked for three times. No more are held back.
 const ASKED_THRICE: u32 = 3;
 
@@ -88,7 +91,12 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
         batch.push(object.as_str(), &command(NEW_CHAIN, CREATE, "install", body));
     }
     let mut add = |operation, chain: Chain, conditions: &dyn Fn(&mut Rule<'_, '_>)| {
-        let body = |encoder: &mut Encoder<'_>| Rule::write(encoder, spec.table, chain, conditions);
+        let body = |encoder: &mut Encoder<'_>| {
+            Rule::write(encoder, spec.table, chain, conditions);
+            if operation == BRIDGE {
+                Rule::comment(encoder, BRIDGE);
+            }
+        };
         batch.push(object.as_str(), &command(NEW_RULE, CREATE | APPEND, operation, body));
     };
     rules(spec, &bridges, &mut add);
@@ -100,7 +108,7 @@ pub fn install(spec: &NatSpec<'_>) -> Result<()> {
 /// # Errors
 /// [`Error::Refused`] or [`Error::Failed`].
 pub fn is_whole(spec: &NatSpec<'_>) -> Result<bool> {
-    // Those of bridges are of the moment at which it was installed.
+    // Without those of bridges, which are of the moment at which it was installed.
     let mut wanted = 0;
     rules(spec, &[], &mut |_, _, _| wanted += 1);
     let mut question = Vec::new();
@@ -109,9 +117,10 @@ pub fn is_whole(spec: &NatSpec<'_>) -> Result<bool> {
         name(encoder, spec.table);
     });
     let of_table = |message: &Message<'_>| {
-        let mut parts = attributes(message.payload.get(4..)?);
-        let found = string(parts.find(|(kind, _)| *kind == TABLE_NAME)?.1);
-        (message.kind == NEW_RULE && found == spec.table).then_some(())
+        let parts = || attributes(message.payload.get(4..).unwrap_or_default());
+        let found = string(parts().find(|(kind, _)| *kind == TABLE_NAME)?.1);
+        let of_bridge = parts().any(|(kind, _)| kind == rule::USER_DATA);
+        (message.kind == NEW_RULE && found == spec.table && !of_bridge).then_some(())
     };
     Ok(open()?.dump(&mut question, "nat rules", of_table)?.len() >= wanted)
 }
@@ -162,7 +171,9 @@ fn rules(spec: &NatSpec<'_>, bridges: &[String], add: &mut AddRuleBy<'_>) {
     // In this order: the first rule that decides about a packet ends its way through the chain.
     bridged(spec, install);
     masquerade(spec, install);
-    within(spec.inside.iter().copied().chain(bridges.iter().map(String::as_str)), install);
+    within(spec.inside.iter().copied(), install);
+    let bridges = bridges.iter().map(String::as_str);
+    within(bridges, &mut |chain, conditions| add(BRIDGE, chain, conditions));
     hold_repeated(spec, &mut |chain, conditions| add(MARK, chain, conditions));
     forward(spec, &mut |chain, conditions| add("install", chain, conditions));
 }

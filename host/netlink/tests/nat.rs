@@ -288,6 +288,30 @@ fn tables_are_listed_and_removed() {
 }
 
 #[test]
+fn a_rule_that_is_gone_is_missed_whatever_bridges_the_host_had() {
+    netloom_kit::needs!("nft");
+    with_netns(&a_rule_that_is_gone_is_missed_whatever_bridges_the_host_had, |[host]| {
+        host.run(|| {
+            let mut batch = Batch::new();
+            ["br7", "br8"].into_iter().for_each(|name| batch.push(name, &BridgeSpec::new(name)));
+            Socket::open().unwrap().run(&mut batch).unwrap();
+            let prefixes = [net("10.50.0.0/16")];
+            let spec = spec(true, &prefixes);
+            nat::install(&spec).unwrap();
+            assert!(nat::is_whole(&spec).unwrap());
+            nft(&["flush", "chain", "inet", spec.table, "postrouting"]);
+            assert!(!nat::is_whole(&spec).unwrap());
+        });
+    });
+}
+
+/// Runs nft(8), which is there.
+fn nft(words: &[&str]) {
+    let done = std::process::Command::new("nft").args(words).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
 fn nft_reads_the_table_as_it_is_meant() {
     netloom_kit::needs!("nft");
     with_netns(&nft_reads_the_table_as_it_is_meant, |[host]| {
@@ -313,7 +337,7 @@ const NFT_LISTING: &str = "table inet netloom-test { \
     chain forward { type filter hook forward priority filter; policy drop; \
     iifname \"door*\" oifname \"door*\" accept \
     iifname \"in0\" oifname \"in0\" accept \
-    iifname \"br7\" oifname \"br7\" accept \
+    iifname \"br7\" oifname \"br7\" accept comment \"let a bridge of the host go on\" \
     iifname \"in0\" ip saddr 10.50.0.0/16 oifname != \"in0\" accept \
     iifname \"in0\" ip6 saddr fd50::/47 oifname != \"in0\" accept \
     iifname \"in0\" ip saddr 0.0.0.0/0 oifname != \"in0\" accept \

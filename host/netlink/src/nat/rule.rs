@@ -31,6 +31,9 @@ const CT_MARK: u32 = 3;
 /// Bits of the connection state, in the machine's byte order.
 const ESTABLISHED: u32 = 2;
 const RELATED: u32 = 4;
+/// What a rule carries for those who read it, and its comment in there (libnftnl, `udata.h`).
+pub(super) const USER_DATA: u16 = 7;
+const COMMENT: u8 = 0;
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const INTERFACE_NAME: usize = 16;
@@ -97,6 +100,14 @@ impl Rule<'_, '_> {
         encoder.string(1, table);
         encoder.string(2, chain.name());
         encoder.marked_nest(4, |expressions| conditions(&mut Rule { expressions }));
+    }
+
+    /// Writes the comment of a rule, as nft(8) shows it.
+    pub(super) fn comment(encoder: &mut Encoder<'_>, text: &str) {
+        // Kind, length and a string with its end, as libnftnl keeps them in what the kernel does not read.
+        let mut bytes = vec![COMMENT, u8::try_from(text.len() + 1).unwrap_or(u8::MAX)];
+        bytes.extend(text.bytes().chain([0]));
+        encoder.attribute(USER_DATA, &bytes);
     }
 
     /// Continues if the interface has this name (or, if `equal` is false, another).
