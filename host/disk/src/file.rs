@@ -162,12 +162,15 @@ impl File {
     /// # Errors
     /// The file could not be truncated there; nothing is returned.
     pub fn take_back(&mut self) -> Result<Vec<Chunk>> {
-        if let Some(ring) = &mut self.target.ring
-            && let Ok(Some((chunks, outcome))) = ring.landed(true)
-        {
-            self.requeue(chunks);
-            // A failed write is not an error here: its chunks are given back.
-            drop(self.settle(outcome));
+        // A failed write is not an error here: its chunks are given back.
+        match self.target.ring.as_mut().map(|ring| ring.landed(true)) {
+            None | Some(Ok(None)) => {}
+            Some(Ok(Some((chunks, outcome)))) => {
+                self.requeue(chunks);
+                drop(self.settle(outcome));
+            }
+            // The kernel has not accepted it: the ring has its chunks.
+            Some(Err(source)) => drop(self.leave_ring(&source)),
         }
         self.cut_part()?;
         self.queued = 0;
@@ -378,5 +381,28 @@ impl Drop for File {
         // Waits for the write in flight, and leaves whole chunks; nobody is left to report to.
         drop(self.take_back());
         drop(self.cut("set length"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    #[test]
+    fn chunks_that_the_kernel_has_not_accepted_are_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::create(folder.path().join("file"), &Options::default()).unwrap();
+        let target = &mut file.target;
+        let Some(ring) = &mut target.ring else { netloom_kit::lacks!("uring", "no io_uring here") };
+        let buffer = Pool::new(4096, 1 << 20).take().unwrap();
+        // As after a submission that a signal has interrupted.
+        ring.break_off();
+        let chunk = Chunk { len: buffer.len(), buffer };
+        drop(ring.start(target.fd.as_fd(), [chunk].into(), 0, 4096, 0));
+        assert!(ring.busy());
+        file.queued = 4096;
+        let back = file.take_back().unwrap();
+        assert_eq!((back.len(), file.queued(), file.how().uring), (1, 0, false));
     }
 }

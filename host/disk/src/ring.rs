@@ -115,6 +115,14 @@ impl Ring {
         (self.flight.take().map(|flight| flight.chunks).unwrap_or_default(), None)
     }
 
+    /// From now on the kernel refuses what is submitted, as the descriptor is no ring's.
+    #[cfg(test)]
+    pub(crate) fn break_off(&self) {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: both are open descriptors of this process, and the ring's memory stays mapped.
+        assert!(unsafe { libc::dup2(null.as_raw_fd(), self.uring.as_raw_fd()) } >= 0);
+    }
+
     fn submit(&mut self, wait_for: usize) -> io::Result<()> {
         match self.uring.submit_and_wait(wait_for) {
             Err(source) if source.kind() != io::ErrorKind::Interrupted => Err(source),
