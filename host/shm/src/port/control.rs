@@ -234,9 +234,12 @@ impl SwitchPort {
         });
         match ring {
             Ok(ring) => self.opened(to, ring, generation),
-            // The other port's fault costs the edge; other errors are this port's own.
+            // The other port's fault costs the edge; other errors are this port's own, and cost it for a second.
             Err(Error::Memory { .. }) => self.close_out(to),
-            Err(e) => return Err(e),
+            Err(e) => {
+                self.close_out(to);
+                return Err(e);
+            }
         }
         Ok(())
     }

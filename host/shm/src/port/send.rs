@@ -239,7 +239,13 @@ impl SwitchPort {
         match self.outs.get_mut(usize::from(number)) {
             None => Ok(Sent::Refused),
             Some(Out::Open(_)) => self.give_waiting(number, frame, waits),
-            Some(Out::Opening(_)) => self.hold(number, frame, waits),
+            Some(Out::Opening(opening)) => {
+                // The switch had no room for the question.
+                if opening.writer.is_none() && self.control.is_due_now() {
+                    self.ask(number)?;
+                }
+                self.hold(number, frame, waits)
+            }
             Some(Out::Blocked { until }) if self.stations.now() < *until => {
                 self.count(Counter::DroppedStalled);
                 Ok(Sent::Stalled)
@@ -361,7 +367,12 @@ impl SwitchPort {
             *out = Out::Opening(Opening::new(None));
             self.opening += 1;
         }
-        self.ask(number)
+        let asked = self.ask(number);
+        if asked.is_err() {
+            // Nobody would ask for it again, and its frames would wait for ever.
+            self.lose_out(number, Out::Blocked { until: self.stations.now() + PAUSE });
+        }
+        asked
     }
 
     /// Passes the ring of an edge being opened to the switch; later, if that is impossible now.

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netloom_sys::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -348,12 +348,72 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Read>> {
 
 /// Whether one of `events` (or a hang-up) came within the time.
 fn wait(fd: &OwnedFd, events: PollFlags, timeout: Duration) -> Result<bool> {
-    let timeout = Timespec::try_from(timeout)
-        .map_err(|e| Failure::new(OBJECT, "wait", io::Error::other(e)))?;
+    let begun = Instant::now();
     let mut polled = [PollFd::new(fd, events)];
-    match rustix::event::poll(&mut polled, Some(&timeout)) {
-        Ok(found) => Ok(found > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(e) => Err(Failure::new(OBJECT, "wait", e).into()),
+    loop {
+        let left = Timespec::try_from(timeout.saturating_sub(begun.elapsed()))
+            .map_err(|e| Failure::new(OBJECT, "wait", io::Error::other(e)))?;
+        match rustix::event::poll(&mut polled, Some(&left)) {
+            Ok(found) => return Ok(found > 0),
+            // A signal says nothing of the peer.
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(Failure::new(OBJECT, "wait", e).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use netloom_kit::wait_until;
+
+    use super::*;
+
+    extern "C" fn nothing(_: libc::c_int) {}
+
+    /// Whether a thread of this process sleeps.
+    fn sleeps(thread: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+        stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S"))
+    }
+
+    #[test]
+    fn a_signal_ends_no_wait() {
+        // SAFETY: zeros are a valid action.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = nothing as *const () as usize;
+        // SAFETY: the handler does nothing, and the action lives through the call.
+        let set = unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(set, 0);
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let theirs = OwnedFd::from(theirs);
+        let (tell, told) = channel();
+        let long = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || {
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                wait(&theirs, PollFlags::IN, long).unwrap()
+            });
+            let thread = told.recv().unwrap();
+            let pid = rustix::process::getpid().as_raw_nonzero().get();
+            wait_until("it waits", long, || sleeps(thread).then_some(()));
+            // SAFETY: the call takes numbers alone; the thread is one of this process.
+            let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid, thread, libc::SIGURG) };
+            assert_eq!(sent, 0);
+            // Its handler has run, and it waits again, or has ended.
+            let pending = || {
+                let path = format!("/proc/self/task/{thread}/status");
+                let text = std::fs::read_to_string(path).unwrap_or_default();
+                text.lines()
+                    .any(|line| line.starts_with("SigPnd:") && !line.ends_with("0000000000000000"))
+            };
+            wait_until("the signal is taken", long, || {
+                (waiting.is_finished() || !pending() && sleeps(thread)).then_some(())
+            });
+            assert!(!waiting.is_finished());
+            rustix::io::write(&ours, b"x").unwrap();
+            assert!(waiting.join().unwrap());
+        });
     }
 }
