@@ -56,11 +56,19 @@ impl<'a> Foreground<'a> {
 
 impl Drop for Foreground<'_> {
     fn drop(&mut self) {
-        // From the background tcsetpgrp(3) stops a process that does not ignore this signal.
-        crate::process::set_ignored(libc::SIGTTOU, true);
-        let _ = rustix::termios::tcsetpgrp(self.terminal, self.group);
-        crate::process::set_ignored(libc::SIGTTOU, false);
+        // A terminal that is gone needs nothing.
+        let _ = unstopped(|| rustix::termios::tcsetpgrp(self.terminal, self.group));
     }
+}
+
+/// Does something with a terminal that would stop a process in the background which does not ignore SIGTTOU
+/// (tcsetpgrp(3)); the signal's disposition is as before afterwards. It allocates nothing.
+fn unstopped<T>(act: impl FnOnce() -> T) -> T {
+    let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
+    crate::process::set_ignored(libc::SIGTTOU, true);
+    let result = act();
+    crate::process::set_ignored(libc::SIGTTOU, ignored);
+    result
 }
 
 /// Makes the program of `command` lead a process group of its own, in the foreground of its session's `terminal`. Its
@@ -68,11 +76,9 @@ impl Drop for Foreground<'_> {
 pub fn start_in_foreground(command: &mut Command, terminal: OwnedFd) {
     let own_group = move || {
         rustix::process::setpgid(None, None)?;
-        let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
-        // The new group is in the background until the call below has moved it.
-        crate::process::set_ignored(libc::SIGTTOU, true);
-        let given = rustix::termios::tcsetpgrp(&terminal, rustix::process::getpid());
-        crate::process::set_ignored(libc::SIGTTOU, ignored);
+        // The new group is in the background until this has moved it.
+        let own = rustix::process::getpid();
+        let given = unstopped(|| rustix::termios::tcsetpgrp(&terminal, own));
         given.map_err(std::io::Error::from)
     };
     // SAFETY: between fork and exec it makes system calls alone, and allocates nothing.
@@ -148,9 +154,24 @@ impl Drop for Raw<'_> {
 
 /// Pending output is written in the old mode first. Also works from the background.
 fn change(terminal: BorrowedFd<'_>, to: &Termios) -> Option<()> {
-    let ignored = crate::disposition::is_ignored(libc::SIGTTOU);
-    crate::process::set_ignored(libc::SIGTTOU, true);
-    let changed = tcsetattr(terminal, OptionalActions::Drain, to);
-    crate::process::set_ignored(libc::SIGTTOU, ignored);
-    changed.ok()
+    unstopped(|| tcsetattr(terminal, OptionalActions::Drain, to)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_ignored_before_is_ignored_afterwards() {
+        for ignored in [true, false] {
+            crate::process::set_ignored(libc::SIGTTOU, ignored);
+            assert!(unstopped(|| crate::disposition::is_ignored(libc::SIGTTOU)));
+            assert_eq!(crate::disposition::is_ignored(libc::SIGTTOU), ignored);
+        }
+        let (_outer, inner) = pair().unwrap();
+        crate::process::set_ignored(libc::SIGTTOU, true);
+        drop(Foreground { terminal: inner.as_fd(), group: rustix::process::getpgrp() });
+        assert!(crate::disposition::is_ignored(libc::SIGTTOU));
+        crate::process::set_ignored(libc::SIGTTOU, false);
+    }
 }
