@@ -188,6 +188,25 @@ fn up_mends_a_running_lab_or_keeps_what_it_is_told_to() {
 }
 
 #[test]
+fn a_new_address_replaces_the_old_one_also_under_another_name() {
+    let machine = machine!();
+    let of = |host: u8| {
+        format!(
+            "name: drift-renamed
+nodes: {{a: , b: }}
+links: [{{ends: [a, b], addresses: {{a: 192.0.2.{host}/24, b: 192.0.2.1/24}}}}]
+"
+        )
+    };
+    machine.up(&of(2));
+    sh(&machine, "a", "ip link set eth0 down; ip link set eth0 name other; ip link set other up");
+    machine.apply(&of(3), &["--keep-drift"]).finish().code(0);
+    let left = sh(&machine, "a", "ip -4 -brief address show dev other");
+    assert!(left.contains(" 192.0.2.3/24") && !left.contains("192.0.2.2/24"), "{left}");
+    machine.down();
+}
+
+#[test]
 fn what_the_labs_own_commands_and_programs_do_is_no_drift() {
     let machine = machine!();
     let text = "name: drift-own

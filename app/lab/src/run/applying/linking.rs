@@ -107,7 +107,7 @@ impl Running {
             let gone = old.iter().flat_map(|old| &old.loopback).copied();
             let gone: Vec<IpNet> = gone.filter(|a| !node.loopback.contains(a)).collect();
             if !gone.is_empty() {
-                place.remove(work, LOOPBACK, "lo", &gone)?;
+                place.remove(work, LOOPBACK, &gone)?;
             }
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Running {
                 if gone.is_empty() {
                     continue;
                 }
-                place.remove(work, own.index, &own.name, &gone)?;
+                place.remove(work, own.index, &gone)?;
                 let node = &state.plan.nodes[place.slot];
                 if let Some(init) = work.inits.get(&node.id).filter(|init| init.lives()) {
                     let space = init.network(&node.name)?;
@@ -283,13 +283,18 @@ impl Place {
     }
 
     /// Removes addresses. Those of the same prefix that stay would go with a first one, unless they are promoted.
-    fn remove(&self, work: &Work, index: u32, name: &str, gone: &[IpNet]) -> Result<()> {
+    fn remove(&self, work: &Work, index: u32, gone: &[IpNet]) -> Result<()> {
         let object = &self.object;
         let done = attach::run_in_living(&work.inits, self.id, object, || {
-            let promote = format!("/proc/sys/net/ipv4/conf/{name}/promote_secondaries");
+            let mut socket = spaces::open(object)?;
+            // By the name that it has now: somebody may have given it another one.
+            let links = socket.links().map_err(Error::of(object, "look up"))?;
+            let Some(found) = links.into_iter().find(|link| link.index == index) else {
+                return Ok(());
+            };
+            let promote = format!("/proc/sys/net/ipv4/conf/{}/promote_secondaries", found.name);
             let before = std::fs::read_to_string(&promote).unwrap_or_default();
             std::fs::write(&promote, "1").map_err(Error::at(&promote, "set sysctl"))?;
-            let mut socket = spaces::open(object)?;
             let mut batch = Batch::new();
             for address in gone {
                 batch.push_tolerant(
