@@ -99,7 +99,7 @@ pub(super) fn changes(
     new: &ShmSwitch,
     object: &str,
 ) -> Result<Vec<Request>> {
-    let numbers = numbers_beside(shown, new, old)?;
+    let numbers = numbers_beside(shown, new, old, object)?;
     let invalid = |reason: String| Error::Invalid { object: object.into(), reason };
     let names: BTreeSet<&String> =
         old.iter().flat_map(|old| old.ports.keys()).chain(new.ports.keys()).collect();
@@ -133,16 +133,32 @@ pub(super) fn changes(
     Ok(requests)
 }
 
-/// Numbers of ports by their names on the switch: those that are there, then the lowest free ones for others.
+/// Numbers of ports by their names on the switch: those that are there, then given ones, then the lowest free ones.
 fn numbers_beside(
     shown: &Shown,
     new: &ShmSwitch,
     old: &[&ShmSwitch],
+    object: &str,
 ) -> Result<BTreeMap<String, u16>> {
     let named = shown.ports.iter().filter(|port| !port.name.is_empty());
     let mut numbers: BTreeMap<String, u16> =
         named.map(|port| (port.name.clone(), port.number)).collect();
     let mut taken: BTreeSet<u16> = shown.ports.iter().map(|port| port.number).collect();
+    // Before the free ones, which must not take another's.
+    for (name, number) in new.ports.iter().filter_map(|(name, port)| Some((name, port.number?))) {
+        let on_switch = shortened_port_name(name);
+        if numbers.contains_key(&on_switch) {
+            continue;
+        }
+        if !taken.insert(number) {
+            let reason = format!(
+                "port {name:?}: another port of the running switch has the number {number}, and ports keep theirs; \
+                 give another number"
+            );
+            return Err(Error::Invalid { object: object.into(), reason });
+        }
+        numbers.insert(on_switch, number);
+    }
     let mirrored = new.mirrors.iter().flat_map(|m| m.from.iter().chain([&m.to]));
     let wanted = new.ports.keys().chain(mirrored).chain(old.iter().flat_map(|o| o.ports.keys()));
     for name in wanted.map(|name| shortened_port_name(name)) {
@@ -227,6 +243,7 @@ fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
 #[cfg(test)]
 mod tests {
     use netloom_model::kinds::shm::{ShmMirror, ShmPort};
+    use netloom_switch::control::requests::PortShown;
 
     use super::*;
 
@@ -266,6 +283,24 @@ mod tests {
         assert!(asked.contains(&vlan), "{asked:?}");
         let Some(Request::AddMirror(mirror)) = asked.last() else { panic!("{asked:?}") };
         assert_eq!((mirror.to, mirror.sources.len()), (4, 2));
+    }
+
+    #[test]
+    fn a_port_that_comes_to_a_running_switch_has_the_number_that_it_is_given() {
+        let port =
+            |number, name: &str| PortShown { number, name: name.into(), ..PortShown::default() };
+        let shown = Shown { ports: vec![port(1, "a:eth0"), port(2, "c:eth0")], ..Shown::default() };
+        let (old, mut new) = (ShmSwitch::default(), options());
+        let given = |number| ShmPort { number: Some(number), ..ShmPort::default() };
+        new.ports.insert("b:eth0".into(), given(3));
+        // One without a number comes first, and must not take another's.
+        new.ports.insert("aa:eth0".into(), ShmPort::default());
+        let numbers = numbers_beside(&shown, &new, &[&old], "switch \"s\"").unwrap();
+        let expected = [("a:eth0", 1), ("aa:eth0", 4), ("b:eth0", 3), ("c:eth0", 2), ("watch", 5)];
+        assert_eq!(numbers, expected.map(|(name, number)| (name.to_owned(), number)).into());
+        new.ports.insert("b:eth0".into(), given(2));
+        let taken = numbers_beside(&shown, &new, &[&old], "switch \"s\"").unwrap_err().to_string();
+        assert!(taken.contains("port \"b:eth0\"") && taken.contains("number 2"), "{taken}");
     }
 
     #[test]
