@@ -250,6 +250,22 @@ fn what_cannot_come_home_is_told_and_made_anew() {
 }
 
 #[test]
+fn an_interface_that_the_kernel_does_not_let_in_stays_a_guest() {
+    let machine = machine!();
+    machine.up(LAB);
+    let own = seen(&machine, "a");
+    squatter(&machine);
+    machine.refused("node move-interface c:away a", 1, &["move"]);
+    assert_eq!(names(&machine, "c"), ["away", "eth0"]);
+    machine.exec("a", &["ip", "link", "delete", "squat"]).finish().code(0);
+    // Its home is known as before.
+    assert_eq!(moved(&machine, "c:away a"), "eth0");
+    assert_eq!(seen(&machine, "a"), own);
+    reaches(&machine, "a", "b");
+    machine.down();
+}
+
+#[test]
 fn what_went_with_its_holder_while_nobody_looked_is_made_anew() {
     let machine = machine!();
     let file = machine.file(SWITCHED);
@@ -346,6 +362,9 @@ fn a_host_interface_goes_back_when_its_node_is_deleted() {
     root_only!("moves an interface of the host");
     let machine = machine!();
     let pair = with_a_host_interface(&machine, 1);
+    // Under whatever name a program has given it there.
+    let rename = "ip link set card0 down; ip link set card0 name other";
+    machine.exec("a", &["sh", "-c", rename]).finish().code(0);
     machine.ok("node delete a");
     assert!(pair.there(), "{:?}", pair.names);
     drop(pair);

@@ -166,7 +166,7 @@ fn return_to_host(object: &str, here: Option<&OwnedFd>, m: &Moved) -> Result<()>
     let host =
         namespace::current_network().map_err(Error::of("host", "open its network namespace"))?;
     let found = match here {
-        Some(here) => find(here.as_fd(), object, &m.name)?,
+        Some(here) => found_moved(here, object, m)?,
         None => None,
     };
     if let (Some(here), Some(found)) = (here, found) {

@@ -83,7 +83,17 @@ impl Running {
         }
         // Noted before it is moved: a process killed between finds it by its address.
         let moved = self.note_move(&mut work, &from, &to, &found, &name)?;
-        let index = move_one(here, there, &object, &found, &name, wanted)?;
+        let index = match move_one(here, there, &object, &found, &name, wanted) {
+            Ok(index) => index,
+            Err(e) => {
+                let is_here =
+                    find(here, &object, old_name)?.is_some_and(|l| l.index == found.index);
+                if is_here {
+                    self.stay(&mut work, &state, link, owner)?;
+                }
+                return Err(e);
+            }
+        };
         if let Some(mut moved) = moved {
             let holder = moved.node;
             moved.index = index;
@@ -112,6 +122,26 @@ impl Running {
         let left = luggage.left.iter();
         let notes = left.map(|to| format!("the route to {to} leads over others too: not carried"));
         Ok(Changed { name, notes: notes.collect() })
+    }
+
+    /// Puts back what was changed for an interface that the kernel did not let go: where interfaces are, by the state `before`,
+    /// the wires of its link and the guards of its owner.
+    fn stay(
+        &self,
+        work: &mut Work,
+        before: &State,
+        link: Option<LinkSlot>,
+        owner: Option<NodeId>,
+    ) -> Result<()> {
+        self.change(work, |state| {
+            state.moved.clone_from(&before.moved);
+            Ok(())
+        })?;
+        if let Some(link) = link {
+            self.put_wire_in(work, link)?;
+            self.cut_again(&work.inits, &[link])?;
+        }
+        owner.map_or(Ok(()), |owner| self.raise_guards(work, owner))
     }
 
     /// Records where the interface will be; `None` if it comes home.
