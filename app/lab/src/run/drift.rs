@@ -7,6 +7,7 @@
 //!
 //! Guests of virtual machines configure themselves: their nodes are left out.
 
+mod disciplines;
 mod left;
 pub(super) mod of_core;
 pub(super) mod of_node;

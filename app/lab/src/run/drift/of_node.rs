@@ -24,6 +24,7 @@ use netloom_netlink::{
     RuleInfo,
 };
 
+use super::disciplines::is_of_kernel;
 use super::seen::Seen;
 use super::{is_untouched, of_core};
 use crate::build::configure::{self, InstalledRoute};
@@ -40,9 +41,6 @@ const UNNAMED: u8 = 0;
 /// The metric of a route without one, by family, and that of IPv6 prefixes.
 const METRIC_V6: u32 = 1024;
 const METRIC_V6_PREFIX: u32 = 256;
-
-/// Disciplines that the kernel gives an interface itself (`net.core.default_qdisc`).
-const OF_KERNEL: [&str; 6] = ["noqueue", "pfifo_fast", "fq_codel", "fq", "mq", "sfq"];
 
 /// What differs in a node.
 #[derive(Default)]
@@ -249,12 +247,8 @@ fn of_interface(all: &mut Vec<Difference>, own: &Interface, found: &LinkInfo, of
     if found.master.is_some() {
         all.push(Difference::Bridge { own: own.clone() });
     }
-    let usual = match found.kind.as_deref() {
-        Some("veth") => found.discipline == "noqueue",
-        _ => OF_KERNEL.contains(&found.discipline.as_str()),
-    };
     // One that is down has none.
-    if !usual && found.up && !found.discipline.is_empty() && !of_host {
+    if !is_of_kernel(found) && found.up && !found.discipline.is_empty() && !of_host {
         let found = found.discipline.clone();
         all.push(Difference::Discipline { own: own.clone(), found });
     }
