@@ -36,7 +36,7 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
         let Some(router) = node.kind.as_router().filter(|router| router.frr) else { continue };
         let daemons = plan.daemons_of(slot).unwrap_or_default();
         let names = daemons.files.iter().filter_map(|f| Path::new(&f.path).file_stem()?.to_str());
-        let missing = names.map(|name| (name, in_root(plan, node, name)));
+        let missing = names.filter_map(|name| Some((name, in_root(plan, node, name)?)));
         // The group file belongs to no daemon.
         let missing = missing.filter(|(name, path)| *name != "group" && !path.exists());
         if let Some((name, path)) = missing.into_iter().next() {
@@ -61,10 +61,33 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Where the host has a daemon of a node.
-fn in_root(plan: &Plan, node: &PlannedNode, daemon: &str) -> PathBuf {
+/// Where the host has a daemon of a node; `None` for one of an image, whose files are not there yet.
+fn in_root(plan: &Plan, node: &PlannedNode, daemon: &str) -> Option<PathBuf> {
     // A child sees its parent's root.
-    let up = std::iter::successors(Some(node), |of| plan.node_at(of.parent?));
-    let root = up.filter_map(|of| of.root.as_deref()).next().unwrap_or(Path::new("/"));
-    root.join(FOLDER.trim_start_matches('/')).join(daemon)
+    let mut up = std::iter::successors(Some(node), |of| plan.node_at(of.parent?));
+    let of = up.find(|of| of.root.is_some() || of.image.is_some());
+    if of.is_some_and(|of| of.image.is_some()) {
+        return None;
+    }
+    let root = of.and_then(|of| of.root.as_deref()).unwrap_or(Path::new("/"));
+    Some(root.join(FOLDER.trim_start_matches('/')).join(daemon))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_daemons_of_an_image_are_not_looked_for_on_the_host() {
+        let text = b"nodes: {a: {kind: router, image: frr}, b: {kind: router, root: /other}, c: {kind: router}}";
+        let plan =
+            netloom_model::plan::plan(&netloom_model::parse("f", text, "f").unwrap()).unwrap();
+        let found = |at: usize| in_root(&plan, &plan.nodes[at], "zebra");
+        assert_eq!(found(0), None);
+        assert_eq!(
+            found(1),
+            Some(Path::new("/other").join(FOLDER.trim_start_matches('/')).join("zebra"))
+        );
+        assert_eq!(found(2), Some(Path::new(FOLDER).join("zebra")));
+    }
 }
