@@ -167,6 +167,10 @@ fn a_pulled_cable_takes_the_carrier_of_both_ends() {
         wait_until("it is reached again", SOON, || reaches_now(&machine, from, to).then_some(()));
         wait_until("its routes are back", SOON, || (routes(node) == before).then_some(()));
         machine.exec(node, &["ip", "route", "del", "10.222.0.0/16"]).ok();
+        for (node, interface) in ends.iter().filter_map(|end| end.split_once(':')) {
+            let kept = format!("/proc/sys/net/ipv6/conf/{interface}/keep_addr_on_down");
+            assert_eq!(machine.exec(node, &["cat", &kept]).ok().trim(), "0", "{words}");
+        }
     }
     machine.all_reach_all();
     machine.down();

@@ -129,17 +129,23 @@ fn set_node_down(object: &str, index: u32) -> Result<Option<Carried>> {
     let Some(found) = links.iter().find(|l| l.index == index).filter(|l| l.up) else {
         return Ok(None);
     };
-    // The kernel would remove IPv6 addresses.
-    let keep = format!("/proc/sys/net/ipv6/conf/{}/keep_addr_on_down", found.name);
-    if std::path::Path::new(&keep).exists() {
-        std::fs::write(&keep, "1").map_err(Error::at(&keep, "set sysctl"))?;
-    }
     settle_addresses(index);
     let carried = socket.carried(index).map_err(Error::of(object, "read what it carries"))?;
+    // The kernel would remove IPv6 addresses. It looks when the interface goes down, and never again.
+    let keep = format!("/proc/sys/net/ipv6/conf/{}/keep_addr_on_down", found.name);
+    let set = |value: &str| std::fs::write(&keep, value).map_err(Error::at(&keep, "set sysctl"));
+    // A kernel without IPv6 has no such file.
+    let before = std::fs::read_to_string(&keep).ok();
+    if before.is_some() {
+        set("1")?;
+    }
     let mut batch = Batch::new();
     batch.push(object, &Change::of(index).down());
-    spaces::run(&mut socket, &mut batch, object, "set down")?;
-    Ok(Some(carried))
+    let done = spaces::run(&mut socket, &mut batch, object, "set down");
+    if let Some(before) = before {
+        set(before.trim())?;
+    }
+    done.map(|()| Some(carried))
 }
 
 /// Waits until new IPv6 addresses have their local routes, which a worker of the kernel makes. An interface that is
