@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::IpAddr;
 
 use netloom_model::Plan;
 use netloom_model::plan::PlannedEnd;
@@ -53,10 +54,54 @@ pub(crate) fn name_servers(user: bool) -> String {
     format!("nameserver {}\n{rest}", netloom_uplink::NAME_SERVER)
 }
 
+/// Where programs that answer on loopback write down which name servers they ask: systemd-resolved, and NetworkManager for
+/// its dnsmasq or for systemd-resolved.
+const ASKED: [&str; 2] =
+    ["/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"];
+
 /// The host's name servers that are not on loopback, where these are known.
 fn hosts_name_servers() -> String {
-    let stub = "127.0.0.53";
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let real = own.contains(stub).then(|| fs::read_to_string("/run/systemd/resolve/resolv.conf"));
-    real.and_then(|text| text.ok()).unwrap_or(own)
+    real(own, ASKED.iter().filter_map(|path| fs::read_to_string(path).ok()))
+}
+
+/// What nodes can ask: `own`, unless it names servers on loopback alone; then the first of `asked` with another one.
+fn real(own: String, mut asked: impl Iterator<Item = String>) -> String {
+    let leads_out = |text: &String| servers(text).any(|server| !server.is_loopback());
+    if leads_out(&own) || servers(&own).next().is_none() {
+        return own;
+    }
+    asked.find(leads_out).unwrap_or(own)
+}
+
+/// The name servers of a resolv.conf(5).
+fn servers(text: &str) -> impl Iterator<Item = IpAddr> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = words.next().filter(|word| *word == "nameserver").and(words.next())?;
+        // An address of IPv6 may name its interface.
+        address.split('%').next()?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_server_on_loopback_is_replaced_by_those_that_it_asks() {
+        let real = |own: &str, asked: &[&str]| {
+            super::real(own.to_owned(), asked.iter().map(|text| (*text).to_owned()))
+        };
+        let (out, none) = ("nameserver 192.0.2.1\n", "# nameserver 192.0.2.9\n");
+        for stub in ["127.0.0.53", "127.0.0.1", "::1"] {
+            let stub = format!("search example\nnameserver {stub}\n");
+            assert_eq!(real(&stub, &[none, &stub, out]), out, "{stub}");
+            // Not known: better than nothing at all.
+            assert_eq!(real(&stub, &[none]), stub);
+        }
+        for own in
+            [out, none, "nameserver fe80::1%eth0\n", "nameserver 127.0.0.1\nnameserver ::2\n"]
+        {
+            assert_eq!(real(own, &["nameserver 192.0.2.7\n"]), own);
+        }
+    }
 }
