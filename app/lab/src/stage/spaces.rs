@@ -1,6 +1,7 @@
 //! The network namespaces of a lab, and work in them, on threads of its own that end afterwards.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::{Scope, ScopedJoinHandle};
 
 use netloom_model::plan::Slot;
 use netloom_model::plan::form::Forms;
@@ -66,16 +67,22 @@ pub(crate) fn run(
 
 /// Runs `f` on a thread that may change its namespace and ends afterwards.
 pub(crate) fn on_a_thread<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("netloom-net".into()).spawn_scoped(scope, f);
-        match thread {
-            Err(e) => Err(Error::at("thread", "start")(e)),
-            Ok(thread) => match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            },
-        }
-    })
+    std::thread::scope(|scope| result_of(start(scope, f)))
+}
+
+type Started<'scope, T> = Result<ScopedJoinHandle<'scope, Result<T>>>;
+
+/// Starts a thread that may change its namespace and ends afterwards.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    f: impl FnOnce() -> Result<T> + Send + 'scope,
+) -> Started<'scope, T> {
+    let named = std::thread::Builder::new().name("netloom-net".into());
+    named.spawn_scoped(scope, f).map_err(Error::at("thread", "start"))
+}
+
+fn result_of<T>(thread: Started<'_, T>) -> Result<T> {
+    thread?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Does something with each of these nodes, with up to one thread per processor, which may visit the nodes' namespaces.
@@ -85,17 +92,15 @@ pub(crate) fn in_parts<T: Send>(
 ) -> Result<Vec<T>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let part = all.len().div_ceil(threads).max(FEWEST_A_THREAD);
-    let one = |slots: &[Slot]| -> Result<Vec<T>> {
-        on_a_thread(|| slots.iter().map(|slot| each(*slot)).collect())
-    };
-    let parts = std::thread::scope(|scope| {
+    let one = |slots: &[Slot]| -> Result<Vec<T>> { slots.iter().map(|slot| each(*slot)).collect() };
+    let parts: Vec<Result<Vec<T>>> = std::thread::scope(|scope| {
         let one = &one;
-        let started: Vec<_> = all.chunks(part).map(|s| scope.spawn(move || one(s))).collect();
-        started.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        let started: Vec<_> = all.chunks(part).map(|s| start(scope, move || one(s))).collect();
+        started.into_iter().map(result_of).collect()
     });
     let mut found = Vec::with_capacity(all.len());
     for part in parts {
-        found.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        found.extend(part?);
     }
     Ok(found)
 }
