@@ -1,5 +1,8 @@
 //! `bench [NAME] [ARGS]`: experiments of the release binary, such as `bench lab --quick`; without a name, all of
-//! them. One that fails does not keep the others from being run.
+//! them. One that fails does not keep the others from being run. `bench --against FOLDER` compares two builds
+//! ([`compare`]).
+
+mod compare;
 
 use std::process::Command;
 
@@ -14,9 +17,13 @@ const ALL: &[&str] = &[
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
+    let compare = compare::Compare::parse(args)?;
     let binary = workspace::netloom(true)?;
     // Beside it, where it is found.
     workspace::bench(true)?;
+    if let Some(compare) = compare {
+        return compare.run(&binary);
+    }
     let one = |name: &str, rest: &[String]| {
         workspace::must(Command::new(&binary).arg("bench").arg(name).args(rest))
     };

@@ -47,6 +47,8 @@ usage: cargo xtask VERB
   oracles [FORMAT...]       imports of random labs, compared with the programs whose labs they are; --help
   loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
+  bench --against FOLDER [--turns N] NAME...
+                            the release binary and the build in FOLDER, in alternating turns
   size                      lines of the product, by crate
 ";
 
