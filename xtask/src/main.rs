@@ -9,6 +9,7 @@ mod check;
 mod codegen;
 mod conformance;
 mod dist;
+mod faults;
 mod fuzz;
 mod man;
 mod models;
@@ -45,6 +46,7 @@ usage: cargo xtask VERB
   fuzz [SECONDS [TARGET]]   every fuzz target, by default 60 s each; or one alone
   conformance [DIRECTORY...]  os-ken's switch tests on our OpenFlow switch; --help
   oracles [FORMAT...]       imports of random labs, compared with the programs whose labs they are; --help
+  faults [--only TEXT]      plants faults in labs and asks `netloom why`; --help
   loom                      models of the switch's rings (needs no more than cargo)
   bench [NAME]              experiments of the release binary, by default all
   bench --against FOLDER [--turns N] NAME...
@@ -75,6 +77,7 @@ fn run(args: &[String]) -> Result<()> {
         "man" => man::run(rest),
         "dist" => dist::run(),
         "packages" => packages::run(rest),
+        "faults" => faults::run(rest),
         "fuzz" => fuzz::run(rest),
         "loom" => models::run(rest),
         "conformance" => conformance::run(rest),

@@ -15,9 +15,9 @@ mod outcome;
 mod plan;
 mod room;
 mod schedule;
-mod skips;
-mod stage;
-mod user;
+pub(crate) mod skips;
+pub(crate) mod stage;
+pub(crate) mod user;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -20,7 +20,7 @@ use crate::workspace;
 type Probe<'a> = dyn Fn(User, &str) -> Result<bool> + Send + Sync + 'a;
 
 /// What tests need, and what of it is there.
-pub(super) struct Judge<'a> {
+pub(crate) struct Judge<'a> {
     /// By name, whether set-up installs it.
     needs: BTreeMap<String, bool>,
     /// Whether all that set-up installs has to be there.
@@ -37,7 +37,7 @@ impl fmt::Debug for Judge<'_> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(stage: &'a Stage, required: bool) -> Result<Judge<'a>> {
+    pub(crate) fn new(stage: &'a Stage, required: bool) -> Result<Judge<'a>> {
         let path = workspace::root().join("tests/needs.txt");
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {path:?}"))?;
         let probe = |user, name: &str| probe(stage.needs(user)?, name);
@@ -85,7 +85,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether this user has what is needed by this name.
-    pub(super) fn is_there(&self, user: User, name: &str) -> Result<bool> {
+    pub(crate) fn is_there(&self, user: User, name: &str) -> Result<bool> {
         let key = (user, name.to_owned());
         // Held while the probe runs: others that ask the same
         // wait for its answer instead of running it, too.

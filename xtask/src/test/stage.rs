@@ -52,7 +52,7 @@ const OF_ROOT: &str = "of-root";
 
 /// The temporary folder, removed when dropped.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     folder: tempfile::TempDir,
     /// Its lock, which the kernel frees when this process is killed.
     _held: fs::File,
@@ -63,7 +63,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new() -> Result<Stage> {
+    pub(crate) fn new() -> Result<Stage> {
         let (folder, held) = new_folder()?;
         let rights = find_rights();
         let of_root = (rights == Rights::Sudo).then(folder_of_root).transpose()?;
@@ -115,7 +115,7 @@ impl Stage {
 
     /// Copies a binary to where every user can run it. A linker writes page by page, and so the file lies in memory; what is
     /// copied lies there in larger pieces, of which each fault maps more: a start, of thousands, takes a sixth less.
-    pub(super) fn add_binary(&self, binary: &Path) -> Result<()> {
+    pub(crate) fn add_binary(&self, binary: &Path) -> Result<()> {
         copy(binary, &self.path().join(binary.file_name().context("a binary without a name")?))
     }
 
@@ -124,7 +124,7 @@ impl Stage {
         place(plugin, &self.path().join(workspace::PLUGIN))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -135,12 +135,12 @@ impl Stage {
         Ok(found.f_bavail * found.f_frsize)
     }
 
-    pub(super) fn rights(&self) -> Rights {
+    pub(crate) fn rights(&self) -> Rights {
         self.rights
     }
 
     /// A command that runs a test executable as this user, with the temporary folder of this worker.
-    pub(super) fn command(
+    pub(crate) fn command(
         &self,
         file: &Path,
         user: User,
@@ -220,6 +220,15 @@ impl Stage {
             let _ = fs::remove_dir_all(&folder);
         }
         Ok(())
+    }
+
+    /// A runtime directory for labs of this user, which a later run takes down if this one is killed.
+    pub(crate) fn runtime(&self, user: User, worker: usize) -> Result<PathBuf> {
+        let folder = self.scratch(user, worker).join("netloom-test-labs");
+        for folder in [&self.scratch(user, worker), &folder, &folder.join("run")] {
+            self.private_folder(user, folder)?;
+        }
+        Ok(folder.join("run"))
     }
 
     /// Where the tests of a worker put their folders. A short name: sockets lie below it.

@@ -2,7 +2,7 @@
 
 /// The user that a test executable runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum User {
+pub(crate) enum User {
     /// The caller, with all its rights: for tests that touch no kernel object.
     Caller,
     /// A user without privileges.
@@ -13,7 +13,7 @@ pub(super) enum User {
 
 /// How to become root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rights {
+pub(crate) enum Rights {
     /// The caller is root.
     Root,
     /// Through sudo.
