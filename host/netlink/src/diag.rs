@@ -24,6 +24,8 @@ const AF_PACKET: u8 = 17;
 const ALL_STATES: u32 = u32::MAX;
 const PACKET_SHOW_INFO: u32 = 1;
 const PACKET_INFO: u16 = 0;
+/// `INET_DIAG_SKMEMINFO`, an attribute that is asked for by its bit.
+const MEMORY: u16 = 7;
 
 /// A socket's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +107,19 @@ pub struct SocketInfo {
     /// Of a listening socket: connections that wait to be accepted, and how many may; of others: bytes that wait to be read,
     /// and bytes on their way. `None` where the kernel does not tell.
     pub queue: Option<(u32, u32)>,
+    /// Room for what is received. `None` where the kernel does not tell.
+    pub room: Option<Room>,
+}
+
+/// Room for what a socket receives, as the kernel counts it: with what it needs to keep a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that are taken.
+    pub used: u32,
+    /// Most bytes.
+    pub most: u32,
+    /// Packets that were dropped, most for lack of room.
+    pub dropped: u32,
 }
 
 impl fmt::Display for SocketInfo {
@@ -210,6 +225,7 @@ fn inet_question(protocol: Protocol, family: u8) -> Vec<u8> {
     let mut fixed = [0; 56];
     fixed[0] = family;
     fixed[1] = protocol.number();
+    fixed[2] = 1 << (MEMORY - 1);
     fixed[4..8].copy_from_slice(&ALL_STATES.to_ne_bytes());
     question(&fixed)
 }
@@ -251,7 +267,14 @@ fn read_inet(protocol: Protocol, message: &Message<'_>) -> Option<SocketInfo> {
         interface: u32_at(message.payload, 40).filter(|index| *index != 0),
         inode: u32_at(message.payload, 68)?,
         queue: u32_at(message.payload, 56).zip(u32_at(message.payload, 60)),
+        room: message.payload.get(72..).and_then(room),
     })
+}
+
+/// `SK_MEMINFO_*` of `linux/sock_diag.h`: what is taken is the first word, the most the second, drops the ninth.
+fn room(list: &[u8]) -> Option<Room> {
+    let (_, words) = attributes(list).find(|(kind, _)| *kind == MEMORY)?;
+    Some(Room { used: u32_at(words, 0)?, most: u32_at(words, 4)?, dropped: u32_at(words, 32)? })
 }
 
 /// Whether a remote address is set.
@@ -278,6 +301,7 @@ fn packet(interface: u32, inode: u32) -> SocketInfo {
         interface: Some(interface).filter(|index| *index != 0),
         inode,
         queue: None,
+        room: None,
     }
 }
 

@@ -46,7 +46,8 @@ pub use forwarding::{
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
 pub use lookup::{Found, Lookup, PathAnswer};
 pub use query::{
-    AddressInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind, Traffic,
+    AddressInfo, DisciplineInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind,
+    Traffic,
 };
 pub use route::{DeleteRoute, Multipath, Route};
 pub use rule::{DeleteRule, KernelRule, RuleInfo};

@@ -164,6 +164,19 @@ impl LinkSettings {
     }
 }
 
+/// The queueing discipline at the root of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisciplineInfo {
+    /// Interface index.
+    pub link: u32,
+    /// Its kind, e.g. `tbf`.
+    pub kind: String,
+    /// Packets that wait in it.
+    pub waiting: u32,
+    /// Packets that it has dropped.
+    pub dropped: u32,
+}
+
 /// An address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {
@@ -335,6 +348,15 @@ impl Socket {
         Ok(drops.into_iter().map(u64::from).sum())
     }
 
+    /// The queueing disciplines at the root of this namespace's links, with what they have dropped.
+    ///
+    /// # Errors
+    /// As [`Socket::addresses`].
+    pub fn disciplines(&mut self) -> Result<Vec<DisciplineInfo>> {
+        let mut question = dump_question(RTM_GETQDISC, &[0; 20]);
+        self.dump(&mut question, "queueing disciplines", read_root_discipline)
+    }
+
     /// The unicast routes of the main table in one family.
     ///
     /// # Errors
@@ -467,14 +489,25 @@ fn read_traffic(value: &[u8]) -> Option<Traffic> {
 
 /// The drops in a `struct tcmsg` with statistics, of a root discipline: one below it has been counted there.
 fn read_discipline(message: &Message<'_>) -> Option<u32> {
+    read_root_discipline(message).map(|discipline| discipline.dropped)
+}
+
+fn read_root_discipline(message: &Message<'_>) -> Option<DisciplineInfo> {
+    // `struct tcmsg`: family and padding, interface, handle, parent.
     if message.kind != RTM_NEWQDISC || u32_at(message.payload, 12)? != TC_H_ROOT {
         return None;
     }
     let find = |list, wanted| attributes(list).find(|(kind, _)| *kind == wanted);
-    let (_, statistics) = find(message.payload.get(20..)?, TCA_STATS2)?;
+    let list = message.payload.get(20..)?;
+    let (_, statistics) = find(list, TCA_STATS2)?;
     let (_, queue) = find(statistics, TCA_STATS_QUEUE)?;
     // `struct gnet_stats_queue`: length, backlog, drops.
-    u32_at(queue, 8)
+    Some(DisciplineInfo {
+        link: u32_at(message.payload, 4)?,
+        kind: find(list, TCA_KIND).map(|(_, name)| string(name)).unwrap_or_default(),
+        waiting: u32_at(queue, 0)?,
+        dropped: u32_at(queue, 8)?,
+    })
 }
 
 fn read_address(message: &Message<'_>) -> Option<AddressInfo> {

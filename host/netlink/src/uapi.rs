@@ -37,6 +37,7 @@ pub(crate) const RTM_NEWQDISC: u16 = 36;
 pub(crate) const RTM_DELQDISC: u16 = 37;
 pub(crate) const RTM_GETQDISC: u16 = 38;
 pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
+pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_STATS2: u16 = 7;
 pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 

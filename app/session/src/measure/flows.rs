@@ -383,6 +383,7 @@ mod tests {
             interface: None,
             inode: 1,
             queue: None,
+            room: None,
         };
         let (a, b) = (address(1), address(2));
         let known = |flow: Option<FlowPorts>| flow.map(|flow| flow.to_string());

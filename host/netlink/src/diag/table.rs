@@ -39,6 +39,7 @@ pub(super) fn parse_inet(protocol: Protocol, text: &str) -> Vec<SocketInfo> {
             interface: None,
             inode: fields.get(9)?.parse().ok()?,
             queue: None,
+            room: None,
         })
     };
     text.lines().skip(1).filter_map(line).collect()
