@@ -45,6 +45,10 @@ names! {
     WireLoss = "wire_loss",
     /// The link loses some packets.
     WirePartialLoss = "wire_partial_loss",
+    /// The link's rate makes it lose some packets.
+    WireRate = "wire_rate",
+    /// The link delays packets by so much that programs may give up.
+    WireDelay = "wire_delay",
     /// Larger packets do not pass.
     MtuTooSmall = "mtu_too_small",
     /// A node lacks an address of the plan.
@@ -55,6 +59,14 @@ names! {
     WrongGateway = "wrong_gateway",
     /// A node has no route.
     NoRoute = "no_route",
+    /// A routing daemon of a node has ended.
+    DaemonEnded = "daemon_ended",
+    /// A session of BGP is not established.
+    BgpSession = "bgp_session",
+    /// A node does not speak OSPF on a link where its neighbour does.
+    OspfSilent = "ospf_silent",
+    /// Two neighbours that speak OSPF are not adjacent.
+    OspfAdjacency = "ospf_adjacency",
     /// A route drops in silence.
     BlackholeRoute = "blackhole_route",
     /// A route says that the destination is unreachable.
@@ -83,12 +95,38 @@ names! {
     VlanMismatch = "vlan_mismatch",
     /// A switch's port admits other source addresses only.
     AddressLocked = "address_locked",
+    /// Another station answers for the address.
+    AddressTwice = "address_twice",
+    /// A node leaves questions for its hardware address unanswered.
+    NeighbourSilent = "neighbour_silent",
+    /// An interface is a port of a bridge, so that packets that come in are not the node's own.
+    InterfaceEnslaved = "interface_enslaved",
+    /// A rule of policy routing refuses.
+    RefusingRule = "refusing_rule",
+    /// A queueing discipline of a node drops packets.
+    QueueDrops = "queue_drops",
+    /// An entry of an OpenFlow switch drops it, or leads it elsewhere.
+    FlowEntry = "flow_entry",
+    /// No entry of an OpenFlow switch takes it.
+    FlowMiss = "flow_miss",
+    /// An OpenFlow switch has no controller that would take it.
+    NoController = "no_controller",
+    /// A meter of an OpenFlow switch drops some packets.
+    FlowMeter = "flow_meter",
+    /// The node's budget of protection drops some packets.
+    ProtectBudget = "protect_budget",
+    /// The table of tracked connections is full, so that new ones are dropped.
+    ConntrackFull = "conntrack_full",
+    /// A name server of the sender's configuration is nowhere, or nothing answers there.
+    WrongResolver = "wrong_resolver",
     /// No socket takes it.
     NothingListens = "nothing_listens",
     /// A socket listens at another address only.
     ListensElsewhere = "listens_elsewhere",
     /// The queue of connections that wait to be accepted is full.
     BacklogFull = "backlog_full",
+    /// The socket's program does not read, and there is no room for more.
+    BufferFull = "buffer_full",
     /// The node leaves echo requests unanswered.
     EchoIgnored = "echo_ignored",
 }

@@ -42,6 +42,23 @@ pub struct Interface {
     pub forwards: bool,
     /// The reverse path filter of IPv4 that counts: the larger one of this interface's and `all`'s.
     pub rp_filter: u32,
+    /// Whose questions for hardware addresses it leaves unanswered: the larger one of this interface's `arp_ignore` and `all`'s.
+    pub arp_ignore: u32,
+    /// The bridge that it is a port of.
+    pub bridge: Option<String>,
+    /// Its queueing discipline, unless it is the kernel's own.
+    pub queue: Option<Discipline>,
+}
+
+/// The queueing discipline at the root of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Discipline {
+    /// Its kind, e.g. `tbf`.
+    pub kind: String,
+    /// Packets that wait in it.
+    pub waiting: u32,
+    /// Packets that it has dropped.
+    pub dropped: u32,
 }
 
 /// An interface as the plan wants it.
@@ -68,7 +85,7 @@ pub struct PlannedRoute {
     pub hops: Vec<(Option<IpAddr>, String)>,
 }
 
-/// A neighbour that somebody fixed for good.
+/// A neighbour: one that somebody fixed for good, or that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// The interface's index.
@@ -88,6 +105,8 @@ pub struct Listener {
     pub local: SocketAddr,
     /// Connections that wait to be accepted, and how many may, where the kernel tells.
     pub queue: Option<(u32, u32)>,
+    /// Bytes that wait to be read as the kernel counts them, how many may, and packets that were dropped.
+    pub room: Option<(u32, u32, u32)>,
 }
 
 /// A node.
@@ -105,8 +124,18 @@ pub struct Node {
     pub planned_routes: Vec<PlannedRoute>,
     /// Whether it forwards IPv6 (`net.ipv6.conf.all.forwarding`).
     pub forwards6: bool,
+    /// Packets that its budget of protection has dropped, and the budget, in words.
+    pub budget: Option<(u64, String)>,
+    /// Connections that are tracked, and how many may be.
+    pub tracked: Option<(u32, u32)>,
+    /// Name servers of its `/etc/resolv.conf`, where that is not the machine's own file.
+    pub resolvers: Vec<IpAddr>,
     /// Fixed neighbours.
     pub neighbours: Vec<Neighbour>,
+    /// Neighbours that answered.
+    pub heard: Vec<Neighbour>,
+    /// Rules of policy routing that refuse, as `ip rule` says them.
+    pub refusing_rules: Vec<String>,
     /// Sockets of TCP that listen and sockets of UDP without a peer.
     pub listeners: Vec<Listener>,
     /// All rules of nftables; `None` if they could not be read.
@@ -198,15 +227,13 @@ pub struct Discarding {
     pub origin: u8,
 }
 
-/// A node's interface that can be reached on a segment, and the way to it.
+/// A node's interface that can be reached on a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Station {
     /// The node.
     pub node: String,
     /// The interface.
     pub interface: String,
-    /// The links in between, in order.
-    pub crossed: Vec<Crossing>,
 }
 
 /// A link that is crossed.
@@ -242,6 +269,62 @@ pub struct PortRules {
     pub untagged: Option<u16>,
     /// The only source addresses that frames may have; any if empty.
     pub macs: Vec<[u8; 6]>,
+}
+
+/// What the routing daemons of a node say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Daemons {
+    /// Those that left their socket and do not run.
+    pub ended: Vec<String>,
+    /// Whether OSPF runs.
+    pub ospf: bool,
+    /// Interfaces on which OSPF speaks.
+    pub speaks: Vec<OspfInterface>,
+    /// Sessions of BGP.
+    pub sessions: Vec<Session>,
+}
+
+/// An interface on which OSPF speaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OspfInterface {
+    /// Its name.
+    pub name: String,
+    /// The states of its neighbours, like `Full/-`.
+    pub states: Vec<String>,
+}
+
+/// A session of BGP as one end sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The other end.
+    pub peer: IpAddr,
+    /// The AS number of this end, and the one that it expects of the other.
+    pub numbers: [u64; 2],
+    /// Its state, like `Established`.
+    pub state: String,
+    /// Why it was closed: the last notification, or what the daemon says.
+    pub reason: Option<String>,
+    /// The most prefixes that this end takes, where it has a limit.
+    pub limit: Option<u64>,
+}
+
+/// What an OpenFlow switch would do with a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Whether it leaves by the port that was asked for.
+    pub passes: bool,
+    /// Other ports that it leaves by.
+    pub elsewhere: Vec<String>,
+    /// The last entry that it matches, in the syntax of ovs-ofctl.
+    pub entry: Option<String>,
+    /// Where it gets no further, in words.
+    pub drops: Vec<String>,
+    /// Whether a controller gets it.
+    pub asks: bool,
+    /// Meters that it goes through.
+    pub meters: Vec<u32>,
+    /// Controllers that the switch is to have, and has not now, each with its state.
+    pub away: Vec<String>,
 }
 
 /// A link.
@@ -285,11 +368,59 @@ pub trait Facts {
     /// They cannot be read.
     fn discarding(&mut self, node: &str, to: IpAddr) -> Result<Vec<Discarding>, Self::Error>;
 
-    /// The stations on the segment of a node's interface.
+    /// The stations on the segment of a node's interface: first those that are to have an address, by the plan.
     ///
     /// # Errors
     /// They cannot be told.
-    fn stations(&mut self, node: &str, interface: &str) -> Result<Vec<Station>, Self::Error>;
+    fn stations(
+        &mut self,
+        node: &str,
+        interface: &str,
+        first: IpAddr,
+    ) -> Result<Vec<Station>, Self::Error>;
+
+    /// The links between a node's interface and a station on its segment, in order.
+    ///
+    /// # Errors
+    /// They cannot be told.
+    fn crossed(
+        &mut self,
+        node: &str,
+        interface: &str,
+        station: &Station,
+    ) -> Result<Vec<Crossing>, Self::Error>;
+
+    /// Whether a node has an address. A segment may have a thousand stations, of which this alone is asked.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn has(&mut self, node: &str, address: IpAddr) -> Result<bool, Self::Error> {
+        Ok(self.node(node)?.has(address))
+    }
+
+    /// What an OpenFlow switch would do with a frame that comes by the first link, to leave by the second; `None` if it does
+    /// not tell.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn traced(
+        &mut self,
+        switch: &str,
+        links: [&str; 2],
+        frame: &[u8],
+    ) -> Result<Option<Traced>, Self::Error>;
+
+    /// The node that has an address by the plan; `None` where the lab leads to networks beyond it, in which anybody may.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn planned_owner(&mut self, address: IpAddr) -> Result<Option<Option<String>>, Self::Error>;
+
+    /// All nodes whose routing daemons can be asked, and what these say.
+    ///
+    /// # Errors
+    /// Nodes cannot be told.
+    fn daemons(&mut self) -> Result<Rc<Vec<(String, Daemons)>>, Self::Error>;
 
     /// A link.
     ///

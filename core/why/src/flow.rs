@@ -100,7 +100,31 @@ impl Flow {
             network: self.network(protocol),
             transport: self.transport(ipv4),
             answers: Some(self.answers),
+            arp: false,
         }
+    }
+
+    /// Its first packet as a frame, with zeros where no rule looks.
+    pub fn frame(&self, from: [u8; 6], to: [u8; 6]) -> Vec<u8> {
+        let packet = self.packet();
+        let kind: [u8; 2] = if packet.ipv4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let known = |header: &[Option<u8>]| -> Vec<u8> {
+            header.iter().map(|byte| byte.unwrap_or(0)).collect()
+        };
+        let (mut network, mut transport) = (known(&packet.network), known(&packet.transport));
+        if self.protocol == Protocol::Tcp {
+            transport[12] = 5 << 4;
+        }
+        let length = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes();
+        if packet.ipv4 {
+            network[2..4].copy_from_slice(&length(20 + transport.len()));
+            network[8] = 64;
+        } else {
+            network[0] = 6 << 4;
+            network[4..6].copy_from_slice(&length(transport.len()));
+            network[7] = 64;
+        }
+        [&to[..], &from, &kind, &network, &transport].concat()
     }
 
     /// RFC 791 section 3.1, RFC 8200 section 3.

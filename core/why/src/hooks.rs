@@ -74,7 +74,7 @@ impl<F: Facts> Walker<'_, F> {
         }
     }
 
-    fn dropped(&self, node: &Node, hook: &str, by: &Decided) -> Cause {
+    pub(crate) fn dropped(&self, node: &Node, hook: &str, by: &Decided) -> Cause {
         let (name, place) = (&node.name, format!("node {}", node.name));
         let Decided { family, table, chain, .. } = by;
         let family = family.name();

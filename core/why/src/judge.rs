@@ -65,7 +65,12 @@ impl Reach {
             seen.iter().rposition(wanted).map_or(0, |at| at + 1)
         };
         let packet = last(&|seen| *seen == Sighting::Packet);
-        let any = last(&|seen| matches!(seen, Sighting::Packet | Sighting::Resolution));
+        // A packet that has left a node has its next hop's hardware address: the question for it tells nothing any more.
+        let on_its_way = walk.segments.iter().any(|s| s.from < packet && packet < s.to);
+        let any = match on_its_way {
+            true => packet,
+            false => last(&|seen| matches!(seen, Sighting::Packet | Sighting::Resolution)),
+        };
         Reach { packet, any: any.max(packet), all: walk.places.len() }
     }
 

@@ -242,7 +242,7 @@ impl<F: Facts> Walker<'_, F> {
                 }
                 Ok(())
             }
-            found => self.refused_input(node, interface, found == Routed::Here),
+            found => self.refused_input(node, interface, found == Routed::Here, refusal),
         }
     }
 
@@ -258,7 +258,13 @@ impl<F: Facts> Walker<'_, F> {
     }
 
     /// The node has a way, and refuses what comes by this interface.
-    fn refused_input(&mut self, node: &Node, came: &str, here: bool) -> Result<(), F::Error> {
+    fn refused_input(
+        &mut self,
+        node: &Node,
+        came: &str,
+        here: bool,
+        refusal: Refusal,
+    ) -> Result<(), F::Error> {
         let name = node.name.clone();
         let source = self.flow.source;
         if !here && self.off(node, came) {
@@ -283,6 +289,10 @@ impl<F: Facts> Walker<'_, F> {
             2 => by.is_none(),
             _ => false,
         };
+        if !refused && let Some(cause) = self.by_policy(node, refusal)? {
+            self.stop(cause);
+            return Ok(());
+        }
         if !refused {
             let at = self.walk.places.len();
             self.doubt(at, at, format!(
@@ -320,6 +330,11 @@ impl<F: Facts> Walker<'_, F> {
         let to = self.flow.destination;
         let (cause, kind) = match refusal {
             Refusal::NoRoute | Refusal::ReversePath => {
+                let learnt = self.not_learnt(node)?;
+                if !learnt.is_empty() {
+                    learnt.into_iter().for_each(|cause| self.stop(cause));
+                    return Ok(());
+                }
                 let cause = self.without_route(node)?;
                 self.stop(cause);
                 return Ok(());
@@ -330,6 +345,12 @@ impl<F: Facts> Walker<'_, F> {
         };
         let all = self.facts.discarding(&node.name, to)?;
         let fitting = all.iter().filter(|r| r.kind == kind && r.to.contains(&to));
+        if fitting.clone().next().is_none()
+            && let Some(found) = self.by_policy(node, refusal)?
+        {
+            self.stop(found);
+            return Ok(());
+        }
         let best = fitting.max_by_key(|r| r.to.prefix_len());
         let name = &node.name;
         let text = format!("a {kind} route of node {name} discards packets for {to}");
@@ -345,6 +366,52 @@ impl<F: Facts> Walker<'_, F> {
         }
         self.stop(found);
         Ok(())
+    }
+
+    /// A rule of policy routing, or a route of a table that such a rule leads to.
+    fn by_policy(&mut self, node: &Node, refusal: Refusal) -> Result<Option<Cause>, F::Error> {
+        let (to, name) = (self.flow.destination, &node.name);
+        let (cause, kind) = match refusal {
+            Refusal::Invalid => (CauseName::BlackholeRoute, "blackhole"),
+            Refusal::Unreachable => (CauseName::UnreachableRoute, "unreachable"),
+            Refusal::Prohibited => (CauseName::ProhibitRoute, "prohibit"),
+            _ => return Ok(None),
+        };
+        let place = format!("node {name}");
+        let all = self.facts.discarding(name, to)?;
+        let fitting = all.iter().filter(|r| r.kind == kind && r.to.contains(&to));
+        if let Some(Discarding { to: prefix, table, .. }) =
+            fitting.max_by_key(|r| r.to.prefix_len())
+        {
+            let shown = table_name(*table);
+            let text = format!(
+                "a {kind} route of table {shown} of node {name} discards packets from {}",
+                self.flow.source
+            );
+            let cause = Cause::new(cause, place, text)
+                .evidence(format!(
+                    "{kind} {prefix} in table {shown} of node {name}, to which a rule leads"
+                ))
+                .mend(self.exec(name, &format!("ip route del {kind} {prefix} table {shown}")));
+            return Ok(Some(cause));
+        }
+        let of_kind: Vec<&String> =
+            node.refusing_rules.iter().filter(|words| words.ends_with(kind)).collect();
+        if of_kind.is_empty() {
+            return Ok(None);
+        }
+        let text = format!(
+            "a rule of policy routing in node {name} refuses packets from {} to {to}",
+            self.flow.source
+        );
+        let mut found = Cause::new(CauseName::RefusingRule, place, text);
+        found.evidence = of_kind.iter().map(|words| format!("rule {words}")).collect();
+        if let [one] = of_kind.as_slice()
+            && let Some((priority, _)) = one.split_once(':')
+        {
+            found = found.mend(self.exec(name, &format!("ip rule del pref {priority}")));
+        }
+        Ok(Some(found))
     }
 
     /// No route: or what the plan's route needs is not there.
@@ -391,10 +458,12 @@ impl<F: Facts> Walker<'_, F> {
 
     /// The node at the other end of a link, if it has ended: the interface went with its network.
     fn dead_peer(&mut self, node: &str, interface: &str) -> Result<Option<Cause>, F::Error> {
-        let stations = self.facts.stations(node, interface)?;
-        let Some(peer) = stations.into_iter().find(|station| station.crossed.len() == 1) else {
+        let mut stations = self.facts.stations(node, interface, self.flow.destination)?;
+        // A link between two nodes has one station.
+        let Some(peer) = stations.pop().filter(|_| stations.is_empty()) else { return Ok(None) };
+        if self.facts.crossed(node, interface, &peer)?.len() != 1 {
             return Ok(None);
-        };
+        }
         let dead = self.facts.node(&peer.node)?.life == Life::Dead;
         Ok(dead.then(|| self.ended(&peer.node)))
     }

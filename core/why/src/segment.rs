@@ -2,12 +2,28 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::cause::{Cause, CauseName};
-use crate::facts::{Crossing, Facts, Interface, Life, Link, Node, Station};
+use crate::facts::{Crossing, Discipline, Facts, Interface, Life, Link, Node, Station};
 use crate::flow::Place;
 use crate::routes::planned;
 use crate::walk::{Segment, Share, Stop, Walker};
+
+/// A delay that programs notice: resolvers and connections are asked again after a second.
+const LONG: Duration = Duration::from_millis(500);
+
+/// The way from an interface to the next hop.
+#[derive(Clone, Copy)]
+pub(crate) struct Between<'a> {
+    pub(crate) all: &'a [Crossing],
+    /// Its first place.
+    pub(crate) before: usize,
+    /// Hardware addresses of its ends.
+    pub(crate) macs: [Option<[u8; 6]>; 2],
+    /// Whose hardware address is asked for.
+    pub(crate) target: IpAddr,
+}
 
 /// Who is to take the packets.
 enum Owner {
@@ -32,13 +48,16 @@ impl<F: Facts> Walker<'_, F> {
         let found = node.interface(interface).cloned();
         let mtu = found.as_ref().map(|i| i.mtu);
         self.narrow(node, interface, mtu);
+        if let Some(queue) = found.as_ref().and_then(|i| i.queue.as_ref()) {
+            self.queue(node, interface, queue);
+        }
         if found.as_ref().is_some_and(|i| !i.up) {
             let cause = self.down(node, interface);
             self.stop(cause);
         }
         self.place(Some(name), interface, true, format!("{name}:{interface}"));
         let target = via.unwrap_or(self.flow.destination);
-        let stations = self.facts.stations(name, interface)?;
+        let stations = self.facts.stations(name, interface, target)?;
         if stations.is_empty() && node.planned_interface(interface).is_none() {
             self.doubt(before + 1, usize::MAX, format!(
                 "packets leave node {name} by {interface}, which is of no link of the lab, and are not followed"
@@ -47,10 +66,7 @@ impl<F: Facts> Walker<'_, F> {
         }
         let station = match self.owner(&stations, target)? {
             Owner::Found(station) => station,
-            Owner::Planned(station) => {
-                self.lacks(&station, target, before)?;
-                station
-            }
+            Owner::Planned(station) => station,
             Owner::None => {
                 let cause = self.nobody(node, interface, via);
                 self.walk.segments.push(Segment { target, from: before, to: before + 1 });
@@ -59,15 +75,26 @@ impl<F: Facts> Walker<'_, F> {
             }
         };
         let next = self.facts.node(&station.node)?;
-        for (at, crossing) in station.crossed.iter().enumerate() {
-            self.crossing(&station.crossed, at, crossing, before)?;
+        let crossed = self.facts.crossed(name, interface, &station)?;
+        if !next.has(target) {
+            self.lacks(&station, &crossed, target, before)?;
         }
-        self.arriving(node, found.as_ref(), &next, &station, before);
+        let macs = [
+            found.as_ref().and_then(|i| i.mac),
+            next.interface(&station.interface).and_then(|i| i.mac),
+        ];
+        let between = Between { all: &crossed, before, macs, target };
+        for (at, crossing) in crossed.iter().enumerate() {
+            self.crossing(&between, at, crossing)?;
+        }
+        self.arriving(node, found.as_ref(), &next, &station, (&crossed, before));
         let name = format!("{}:{}", station.node, station.interface);
         self.place(Some(&station.node), &station.interface, false, name);
         let to = self.walk.places.len();
         self.walk.segments.push(Segment { target, from: before, to });
         self.fixed_neighbour(node, found.as_ref(), &next, &station, (target, before));
+        self.resolution(node, &next, (interface, &station.interface), (target, before));
+        self.twice(node, found.as_ref(), &stations, (target, before), macs[1])?;
         Ok(Some((station.node, station.interface)))
     }
 
@@ -79,12 +106,19 @@ impl<F: Facts> Walker<'_, F> {
     /// The plan's owner of an address first: a segment may have a thousand stations.
     fn owner(&mut self, stations: &[Station], target: IpAddr) -> Result<Owner, F::Error> {
         let mut planned = None;
-        for station in stations {
+        for (at, station) in stations.iter().enumerate() {
+            // An address of another interface is answered for, too (ip-sysctl.rst, `arp_ignore` 0).
+            if self.facts.has(&station.node, target)? {
+                return Ok(Owner::Found(station.clone()));
+            }
+            // Those of the plan come first.
+            if at > 0 && planned.is_none() {
+                continue;
+            }
             let node = self.facts.node(&station.node)?;
             let own = node.planned_interface(&station.interface);
             let is_planned = own.is_some_and(|i| i.addresses.iter().any(|n| n.addr() == target));
-            // An address of another interface is answered for, too (ip-sysctl.rst, `arp_ignore` 0).
-            if node.has(target) || (is_planned && node.life == Life::Guest) {
+            if is_planned && node.life == Life::Guest {
                 return Ok(Owner::Found(station.clone()));
             }
             if is_planned {
@@ -95,7 +129,13 @@ impl<F: Facts> Walker<'_, F> {
     }
 
     /// The plan's owner of an address lacks it.
-    fn lacks(&mut self, station: &Station, target: IpAddr, before: usize) -> Result<(), F::Error> {
+    fn lacks(
+        &mut self,
+        station: &Station,
+        crossed: &[Crossing],
+        target: IpAddr,
+        before: usize,
+    ) -> Result<(), F::Error> {
         let owner = self.facts.node(&station.node)?;
         // A dead node is told where the walk meets it, an interface where packets come to it.
         if owner.life != Life::Up {
@@ -107,7 +147,7 @@ impl<F: Facts> Walker<'_, F> {
         }
         let cause = self.lacks_address(&owner, planned, target);
         // Questions for the address may come as far as the interface that lacks it.
-        let ports = station.crossed.iter().flat_map(|c| [&c.into, &c.out_of]).flatten().count();
+        let ports = crossed.iter().flat_map(|c| [&c.into, &c.out_of]).flatten().count();
         let to = before + ports + 2;
         self.add(Stop { from: before, to, share: Share::All, cause });
         Ok(())
@@ -156,11 +196,11 @@ impl<F: Facts> Walker<'_, F> {
 
     fn crossing(
         &mut self,
-        all: &[Crossing],
+        between: &Between<'_>,
         at: usize,
         crossing: &Crossing,
-        before: usize,
     ) -> Result<(), F::Error> {
+        let Between { all, before, .. } = *between;
         let link = self.facts.link(&crossing.link)?;
         let here = self.walk.places.len();
         self.walk.links.push((crossing.link.clone(), crossing.from, here));
@@ -172,15 +212,7 @@ impl<F: Facts> Walker<'_, F> {
             match switch.kind.as_str() {
                 "kernel" => {}
                 "shm" => self.ports(&switch.name, [&crossing.link, &next.link], all, before)?,
-                _ => {
-                    let here = self.walk.places.len();
-                    let name = &switch.name;
-                    self.doubt(here, here, format!(
-                        "the entries of OpenFlow switch {name} are not evaluated here; `netloom -l {} flow trace {name}` \
-                         explains a frame",
-                        self.facts.lab()
-                    ));
-                }
+                _ => self.openflow(&switch.name, [&crossing.link, &next.link], between)?,
             }
         }
         if let Some(place) = &crossing.out_of {
@@ -271,6 +303,26 @@ impl<F: Facts> Walker<'_, F> {
                 .mend(cleared("drop"));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
+        let lost: u64 =
+            link.lost[end].iter().filter(|(why, _)| why.contains("queue")).map(|(_, n)| n).sum();
+        if let Some(rate) = impairments.get("rate").filter(|_| lost > 0) {
+            let text = format!(
+                "link {name} passes at most {rate} from {from}, and loses what finds no room in its queue"
+            );
+            let cause = Cause::new(CauseName::WireRate, place.clone(), text)
+                .evidence(format!(
+                    "its impairment from {from} is rate: {rate}; its queue has lost {lost} packets"
+                ))
+                .mend(cleared("rate"));
+            self.add(Stop { from: least, to: here, share: Share::Some, cause });
+        }
+        if let Some(delay) = impairments.get("delay").filter(|delay| long(delay) >= LONG) {
+            let text = format!("link {name} delays packets from {from} by {delay}");
+            let cause = Cause::new(CauseName::WireDelay, place.clone(), text)
+                .evidence(format!("its impairment from {from} is delay: {delay}"))
+                .mend(cleared("delay"));
+            self.add(Stop { from: least, to: here, share: Share::Some, cause });
+        }
         let mtu = impairments.get("mtu").and_then(|mtu| mtu.parse::<u32>().ok());
         if let Some(mtu) = mtu.filter(|mtu| self.mtu.is_some_and(|own| *mtu < own)) {
             let text = format!("link {name} loses packets of more than {mtu} bytes from {from}");
@@ -357,7 +409,7 @@ impl<F: Facts> Walker<'_, F> {
         own: Option<&Interface>,
         next: &Node,
         station: &Station,
-        before: usize,
+        (crossed, before): (&[Crossing], usize),
     ) {
         let here = self.walk.places.len();
         let least = here.saturating_sub(1).max(before);
@@ -381,10 +433,10 @@ impl<F: Facts> Walker<'_, F> {
             self.add(Stop { from: least, to: here, share: Share::All, cause });
             return;
         }
-        let direct = station.crossed.len() == 1;
+        let direct = crossed.len() == 1;
         let told = self.walk.stops.iter().any(|stop| stop.from <= here && stop.to >= least);
         if own.is_some_and(|own| own.up && !own.carrier) && !told {
-            let link = station.crossed.first().map_or("", |first| first.link.as_str());
+            let link = crossed.first().map_or("", |first| first.link.as_str());
             let text = format!("{}:{} has no carrier", node.name, own.map_or("", |own| &own.name));
             let cause = Cause::new(CauseName::NoCarrier, format!("link {link}"), text);
             let cause = cause
@@ -404,6 +456,24 @@ impl<F: Facts> Walker<'_, F> {
                 .mend(self.exec(&next.name, &format!("ip link set {} mtu {}", far.name, own.mtu)));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
+    }
+
+    /// A queueing discipline that somebody gave an interface. Packets are seen when they have left it.
+    fn queue(&mut self, node: &Node, interface: &str, queue: &Discipline) {
+        let Discipline { kind, waiting, dropped } = queue;
+        if *dropped == 0 && *waiting == 0 {
+            return;
+        }
+        let (name, at) = (&node.name, self.walk.places.len());
+        let text = format!(
+            "the queueing discipline of {name}:{interface} holds packets back or drops them"
+        );
+        let cause = Cause::new(CauseName::QueueDrops, format!("node {name}"), text)
+            .evidence(format!("{kind} of {name}:{interface} has dropped {dropped} packets, and {waiting} wait in it"))
+            .mend(self.exec(name, &format!("tc qdisc del dev {interface} root")));
+        // What waits when the probe was given up is before it, or is the probe.
+        let share = if *waiting > 0 { Share::All } else { Share::Some };
+        self.add(Stop { from: at, to: at, share, cause });
     }
 
     /// An MTU on the way that is smaller than the sender's (RFC 1191).
@@ -459,6 +529,21 @@ impl<F: Facts> Walker<'_, F> {
     }
 }
 
-fn text_of(mac: [u8; 6]) -> String {
+pub(crate) fn text_of(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// A delay as impairments show it: `1s`, `250ms`.
+fn long(text: &str) -> Duration {
+    let text = text.split(' ').next().unwrap_or_default();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let scale = match unit {
+        "s" => 1.0,
+        "ms" => 0.001,
+        "min" => 60.0,
+        _ => return Duration::ZERO,
+    };
+    let seconds = number.parse::<f64>().map_or(0.0, |number| number * scale);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)
 }

@@ -147,7 +147,13 @@ impl<F: Facts> Walker<'_, F> {
                 return Ok(());
             }
             self.look(&node);
+            if came.is_none() {
+                self.resolvers(&node)?;
+            }
+            self.tracking(&node);
             if let Some(came) = &came {
+                self.budget(&node);
+                self.enslaved(&node, came);
                 self.device(&node, came, false);
                 self.hook(&node, Hook::Prerouting, Some(came), None);
             }
@@ -314,7 +320,10 @@ impl<F: Facts> Walker<'_, F> {
         let name = &node.name;
         let proto = self.flow.protocol.name();
         match all.iter().find(takes) {
-            Some(found) => self.backlog(name, found.queue),
+            Some(found) => {
+                self.backlog(name, found.queue);
+                self.buffer(name, found.room);
+            }
             None if all.is_empty() => {
                 let text = format!("nothing in node {name} takes {proto} on port {port}");
                 let cause = Cause::new(CauseName::NothingListens, format!("node {name}"), text);
@@ -344,6 +353,82 @@ impl<F: Facts> Walker<'_, F> {
         self.stop(
             cause.evidence(format!("{waiting} connections wait to be accepted, and {room} may")),
         );
+    }
+
+    /// A datagram that finds no room is dropped (`__udp_enqueue_schedule_skb`). Even an empty one needs this much.
+    fn buffer(&mut self, name: &str, room: Option<(u32, u32, u32)>) {
+        const LEAST: u32 = 512;
+        let full = |(used, most, dropped): &(u32, u32, u32)| {
+            *dropped > 0 && used.saturating_add(LEAST) > *most
+        };
+        let udp = self.flow.protocol == Protocol::Udp;
+        let Some((used, most, dropped)) = room.filter(full).filter(|_| udp) else { return };
+        let port = self.flow.ports[1];
+        let cause = Cause::new(
+            CauseName::BufferFull,
+            format!("node {name}"),
+            format!(
+                "the program on port {port} of node {name} does not read, and its socket has no more room"
+            ),
+        );
+        self.stop(cause.evidence(format!(
+            "{used} bytes of its receive buffer of {most} are taken, and it has dropped {dropped} datagrams"
+        )));
+    }
+
+    /// What comes to a protected node beyond its budget is dropped before the node has it.
+    fn budget(&mut self, node: &Node) {
+        let Some((dropped, budget)) = node.budget.as_ref().filter(|(dropped, _)| *dropped > 0)
+        else {
+            return;
+        };
+        let (name, at) = (&node.name, self.walk.places.len());
+        let text = format!("the protection of node {name} drops what is beyond its budget");
+        let cause = Cause::new(CauseName::ProtectBudget, format!("node {name}"), text)
+            .evidence(format!("it has dropped {dropped} packets; the budget is {budget}"))
+            .mend(format!("netloom -l {} node set {name} protect=none", self.facts.lab()));
+        self.add(Stop { from: at.saturating_sub(1), to: at, share: Share::Some, cause });
+    }
+
+    /// A new connection that finds no room is dropped (`__nf_conntrack_alloc`).
+    fn tracking(&mut self, node: &Node) {
+        let Some((count, most)) = node.tracked.filter(|(count, most)| *most > 0 && count >= most)
+        else {
+            return;
+        };
+        if self.flow.answers {
+            return;
+        }
+        let name = &node.name;
+        let text = format!("node {name} tracks as many connections as it may, and drops new ones");
+        let cause = Cause::new(CauseName::ConntrackFull, format!("node {name}"), text);
+        self.stop(cause.evidence(format!(
+            "nf_conntrack_count of node {name} is {count}, and nf_conntrack_max {most}"
+        )));
+    }
+
+    /// What comes in by a port of a bridge is the bridge's (`br_handle_frame`).
+    fn enslaved(&mut self, node: &Node, came: &str) {
+        if let Some(cause) = self.port_of_bridge(node, came) {
+            self.stop(cause);
+        }
+    }
+
+    pub(crate) fn port_of_bridge(&self, node: &Node, interface: &str) -> Option<Cause> {
+        let bridge = node.interface(interface)?.bridge.clone()?;
+        let name = &node.name;
+        let cause = Cause::new(
+            CauseName::InterfaceEnslaved,
+            format!("node {name}"),
+            format!("{name}:{interface} is a port of bridge {bridge}, which takes what comes in"),
+        );
+        let found =
+            format!("{name}:{interface} has {bridge} as its master, and keeps its addresses");
+        Some(
+            cause
+                .evidence(found)
+                .mend(self.exec(name, &format!("ip link set {interface} nomaster"))),
+        )
     }
 
     /// Adds a stop where the walk stands.

@@ -23,6 +23,9 @@ pub(crate) struct Office {
     routes: BTreeMap<String, Vec<Way>>,
     links: BTreeMap<String, Link>,
     ports: Option<[PortRules; 2]>,
+    /// What an OpenFlow switch does with questions for addresses, or with packets, that come by a link.
+    traced: Vec<(bool, &'static str, Traced)>,
+    daemons: Vec<(String, Daemons)>,
     kind: &'static str,
 }
 
@@ -41,6 +44,8 @@ impl Office {
             routes: BTreeMap::new(),
             links: BTreeMap::new(),
             ports: None,
+            traced: vec![],
+            daemons: vec![],
             kind: "kernel",
         };
         office.node("h1", &[("eth0", "10.0.0.1/24", "l1")], &[("0.0.0.0/0", "10.0.0.254", "eth0")]);
@@ -63,8 +68,12 @@ impl Office {
         for router in ["r1", "r2"] {
             office.at(router).interfaces.iter_mut().for_each(|i| i.forwards = true);
         }
-        let listener =
-            Listener { protocol: 6, local: "0.0.0.0:80".parse().unwrap(), queue: Some((0, 128)) };
+        let listener = Listener {
+            protocol: 6,
+            local: "0.0.0.0:80".parse().unwrap(),
+            queue: Some((0, 128)),
+            room: None,
+        };
         office.at("web").listeners.push(listener);
         for (name, ends) in [
             ("l1", ["h1:eth0", "s1"]),
@@ -101,8 +110,7 @@ impl Office {
                 mtu: 1500,
                 mac: Some([2, 0, 0, 0, name.as_bytes()[1], u8::try_from(at).unwrap()]),
                 addresses: vec![net(address)],
-                forwards: false,
-                rp_filter: 0,
+                ..Interface::default()
             });
             node.planned.push(PlannedInterface {
                 name: (*interface).into(),
@@ -198,6 +206,44 @@ fn flow() -> Flow {
     }
 }
 
+impl Office {
+    /// Stations by node and interface, with the links to them.
+    fn segment(&self, node: &str, interface: &str) -> Vec<(String, String, Vec<Crossing>)> {
+        let hosts = [("h1", "eth0", "l1"), ("h2", "eth0", "l2"), ("r1", "eth0", "l3")];
+        let place = |name: String, out| Place { node: None, interface: name.clone(), out, name };
+        let kind = self.kind;
+        let plain = |link: &str, from| Crossing {
+            link: link.into(),
+            from,
+            into: None,
+            switch: None,
+            out_of: None,
+        };
+        if let Some(own) = hosts.iter().find(|(n, i, _)| *n == node && *i == interface) {
+            let end = |link: &str| usize::from(link == "l3");
+            let to = |(n, i, link): &(&str, &str, &str)| {
+                let seen = kind != "shm";
+                let first = Crossing {
+                    into: seen.then(|| place(format!("s1/{node}:{interface}"), false)),
+                    switch: Some(Switch { name: "s1".into(), kind: kind.into() }),
+                    out_of: seen.then(|| place(format!("s1/{n}:{i}"), true)),
+                    ..plain(own.2, end(own.2))
+                };
+                ((*n).to_owned(), (*i).to_owned(), vec![first, plain(link, 1 - end(link))])
+            };
+            return hosts.iter().filter(|other| *other != own).map(to).collect();
+        }
+        let pairs = [("r1", "eth1", "r2", "eth0", "l4", 0), ("r2", "eth1", "web", "eth0", "l5", 0)];
+        let pairs = pairs.iter().flat_map(|(a, i, b, j, link, end)| {
+            [(*a, *i, *b, *j, *link, *end), (*b, *j, *a, *i, *link, 1 - *end)]
+        });
+        let found = pairs.filter(|(a, i, ..)| *a == node && *i == interface);
+        found
+            .map(|(_, _, b, j, link, end)| (b.to_owned(), j.to_owned(), vec![plain(link, end)]))
+            .collect()
+    }
+}
+
 impl Facts for Office {
     type Error = std::convert::Infallible;
 
@@ -233,56 +279,51 @@ impl Facts for Office {
             .collect())
     }
 
-    fn stations(&mut self, node: &str, interface: &str) -> Result<Vec<Station>, Self::Error> {
-        let hosts = [("h1", "eth0", "l1"), ("h2", "eth0", "l2"), ("r1", "eth0", "l3")];
-        let place = |name: String, out| Place { node: None, interface: name.clone(), out, name };
-        let kind = self.kind;
-        if let Some(own) = hosts.iter().find(|(n, i, _)| *n == node && *i == interface) {
-            let others = hosts.iter().filter(|other| *other != own);
-            return Ok(others
-                .map(|(n, i, link)| {
-                    let end = |link: &str| usize::from(link == "l3");
-                    let first = Crossing {
-                        link: own.2.into(),
-                        from: end(own.2),
-                        into: (kind == "kernel")
-                            .then(|| place(format!("s1/{node}:{interface}"), false)),
-                        switch: Some(Switch { name: "s1".into(), kind: kind.into() }),
-                        out_of: (kind == "kernel").then(|| place(format!("s1/{n}:{i}"), true)),
-                    };
-                    let second = Crossing {
-                        link: (*link).into(),
-                        from: 1 - end(link),
-                        into: None,
-                        switch: None,
-                        out_of: None,
-                    };
-                    Station {
-                        node: (*n).into(),
-                        interface: (*i).into(),
-                        crossed: vec![first, second],
-                    }
-                })
-                .collect());
-        }
-        let pairs = [("r1", "eth1", "r2", "eth0", "l4", 0), ("r2", "eth1", "web", "eth0", "l5", 0)];
-        let pairs = pairs.iter().flat_map(|(a, i, b, j, link, end)| {
-            [(*a, *i, *b, *j, *link, *end), (*b, *j, *a, *i, *link, 1 - *end)]
-        });
-        let found = pairs.filter(|(a, i, ..)| *a == node && *i == interface);
-        Ok(found
-            .map(|(_, _, b, j, link, end)| Station {
-                node: b.into(),
-                interface: j.into(),
-                crossed: vec![Crossing {
-                    link: link.into(),
-                    from: end,
-                    into: None,
-                    switch: None,
-                    out_of: None,
-                }],
-            })
+    fn stations(
+        &mut self,
+        node: &str,
+        interface: &str,
+        _: IpAddr,
+    ) -> Result<Vec<Station>, Self::Error> {
+        let all = self.segment(node, interface).into_iter();
+        Ok(all.map(|(node, interface, _)| Station { node, interface }).collect())
+    }
+
+    fn crossed(
+        &mut self,
+        node: &str,
+        interface: &str,
+        to: &Station,
+    ) -> Result<Vec<Crossing>, Self::Error> {
+        let all = self.segment(node, interface).into_iter();
+        Ok(all
+            .filter(|(n, i, _)| (n, i) == (&to.node, &to.interface))
+            .flat_map(|found| found.2)
             .collect())
+    }
+
+    fn traced(
+        &mut self,
+        _: &str,
+        links: [&str; 2],
+        frame: &[u8],
+    ) -> Result<Option<Traced>, Self::Error> {
+        let arp = frame[12..14] == [8, 6];
+        assert_eq!(frame.len(), if arp { 42 } else { 54 }, "whole frames");
+        Ok(self
+            .traced
+            .iter()
+            .find(|(about, first, _)| (*about, *first) == (arp, links[0]))
+            .map(|(.., t)| t.clone()))
+    }
+
+    fn planned_owner(&mut self, address: IpAddr) -> Result<Option<Option<String>>, Self::Error> {
+        let found = self.nodes.values().find(|node| node.planned_for(address).is_some());
+        Ok(Some(found.map(|node| node.name.clone())))
+    }
+
+    fn daemons(&mut self) -> Result<Rc<Vec<(String, Daemons)>>, Self::Error> {
+        Ok(Rc::new(self.daemons.clone()))
     }
 
     fn link(&mut self, link: &str) -> Result<Rc<Link>, Self::Error> {
@@ -611,4 +652,237 @@ fn listeners_do_not_count_where_packets_may_have_another_port() {
     office.at("web").rules = Some(rule(vec![Expression::Nat("masq".into())], 1, false));
     let found = walk(&mut office, &flow(), &[]).unwrap();
     assert_eq!(found.stops[0].cause.name, CauseName::NothingListens);
+}
+
+/// Questions for hardware addresses were seen at the last of `question` places, the packet at `packet`.
+fn unresolved(office: &mut Office, packet: usize, question: usize) -> Report {
+    let flow = flow();
+    let there = walk(office, &flow, &[]).unwrap();
+    let back = walk(office, &flow.back(), &there.nodes).unwrap();
+    let seen = (0..there.places.len()).map(|at| match at {
+        at if at < packet => Sighting::Packet,
+        at if at < question => Sighting::Resolution,
+        _ => Sighting::Nothing,
+    });
+    let nothing = back.places.iter().map(|_| Sighting::Nothing).collect();
+    let observed = Observed { there: seen.collect(), back: nothing, ..Observed::default() };
+    judge(&flow, &there, &back, &observed)
+}
+
+#[test]
+fn entries_of_an_openflow_switch_are_named_by_their_text() {
+    let mut office = Office::new();
+    office.kind = "openflow";
+    let dropped = Traced {
+        entry: Some("priority=7,tcp,tp_dst=80,actions=drop".into()),
+        drops: vec!["nothing says where to send it".into()],
+        ..Traced::default()
+    };
+    let passes = Traced { passes: true, ..Traced::default() };
+    office.traced =
+        vec![(false, "l1", dropped.clone()), (true, "l1", passes.clone()), (true, "l3", passes)];
+    // The question for the router's address came through, and the packet did not.
+    let report = office.ask(2, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::FlowEntry, "switch s1".into()));
+    let mend = "netloom -l t flow del s1 --strict priority=7,tcp,tp_dst=80";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    // The same entry is not to blame where the packet got past it.
+    assert!(office.ask(4, Outcome::Silence).causes.is_empty());
+    // Without a controller, and without an entry.
+    let away = vec!["tcp:10.0.0.9:6653 is not connected".to_owned()];
+    let missed = Traced { away, drops: vec!["no controller takes it".into()], ..Traced::default() };
+    office.traced =
+        vec![(false, "l1", missed.clone()), (true, "l1", missed.clone()), (true, "l3", missed)];
+    let report = unresolved(&mut office, 0, 2);
+    assert_eq!(only(&report), (CauseName::NoController, "switch s1".into()));
+    // A meter may take some.
+    let metered = Traced { passes: true, meters: vec![3], ..Traced::default() };
+    office.traced = vec![(false, "l1", metered)];
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert_eq!(report.hindrances[0].name, CauseName::FlowMeter);
+    // A switch that does not tell is a doubt.
+    office.traced.clear();
+    let report = office.ask(2, Outcome::Silence);
+    assert!(
+        report.causes.is_empty() && report.missing.iter().any(|m| m.contains("does not say")),
+        "{report:#?}"
+    );
+}
+
+#[test]
+fn a_neighbour_that_does_not_answer_is_told_from_one_that_is_not_heard() {
+    let drop_all = |hook: u32| Ruleset {
+        chains: vec![Chain {
+            family: Family::Other(3),
+            ..rule(dropping(), hook, false).chains.remove(0)
+        }],
+        sets: vec![],
+    };
+    let asked = 6;
+    let mut office = Office::new();
+    office.at("r2").interfaces[0].arp_ignore = 8;
+    assert_eq!(
+        only(&unresolved(&mut office, 4, asked)),
+        (CauseName::NeighbourSilent, "node r2".into())
+    );
+    // Where the packet left, the question had been answered.
+    assert!(office.ask(5, Outcome::Silence).causes.is_empty());
+    let mut office = Office::new();
+    office.at("r2").rules = Some(drop_all(0));
+    let report = unresolved(&mut office, 4, asked);
+    assert_eq!(only(&report), (CauseName::NftDrop, "node r2".into()));
+    assert!(report.causes[0].text.contains("arp input"), "{report:#?}");
+    let mut office = Office::new();
+    office.at("r1").interfaces[1].bridge = Some("br0".into());
+    let report = unresolved(&mut office, 4, asked);
+    assert_eq!(only(&report), (CauseName::InterfaceEnslaved, "node r1".into()));
+}
+
+#[test]
+fn an_address_that_two_have_is_told_by_what_was_learnt() {
+    let mut office = Office::new();
+    office.kind = "shm";
+    office.at("h2").interfaces[0].addresses.push(net("10.0.0.254/24"));
+    let mac = office.nodes["h2"].interfaces[0].mac.unwrap();
+    let heard = Neighbour { interface: 2, address: ip("10.0.0.254"), mac };
+    office.at("h1").heard.push(heard);
+    // The station that has it by the plan stands behind in the list of this imitation.
+    office.at("h2").planned.clear();
+    let report = office.ask(1, Outcome::Silence);
+    assert!(report.causes.iter().all(|cause| cause.place != "node r1"), "{report:#?}");
+}
+
+#[test]
+fn queues_and_buffers_without_room_are_told() {
+    let mut office = Office::new();
+    let queue = Discipline { kind: "tbf".into(), waiting: 3, dropped: 9 };
+    office.at("r1").interfaces[1].queue = Some(queue);
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::QueueDrops, "node r1".into()));
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert!(report.causes.is_empty(), "what waits is not the probe: {report:#?}");
+    let mut office = Office::new();
+    let local = "0.0.0.0:53".parse().unwrap();
+    let full = Listener { protocol: 17, local, queue: None, room: Some((2300, 2304, 4)) };
+    office.at("web").listeners.push(full);
+    let flow = Flow { protocol: Protocol::Udp, ports: [40_000, 53], ..flow() };
+    let found = walk(&mut office, &flow, &[]).unwrap();
+    assert_eq!(found.stops[0].cause.name, CauseName::BufferFull);
+    office.at("web").listeners[1].room = Some((2300, 212_992, 4));
+    assert!(walk(&mut office, &flow, &[]).unwrap().stops.is_empty());
+}
+
+#[test]
+fn rates_that_lost_and_long_delays_hinder() {
+    let mut office = Office::new();
+    let l4 = office.links.get_mut("l4").unwrap();
+    l4.wire = Some("running".into());
+    l4.impairments[0].insert("rate".into(), "20kbit".into());
+    l4.impairments[0].insert("delay".into(), "1s".into());
+    let names = |report: &Report| report.hindrances.iter().map(|h| h.name).collect::<Vec<_>>();
+    assert_eq!(names(&office.ask_both(8, 8, Outcome::Answered)), [CauseName::WireDelay]);
+    let l4 = office.links.get_mut("l4").unwrap();
+    l4.impairments[0].insert("delay".into(), "20ms".into());
+    l4.lost[0].insert("queue".into(), 4);
+    assert_eq!(names(&office.ask_both(8, 8, Outcome::Answered)), [CauseName::WireRate]);
+}
+
+/// r1 and r2 learn their routes; r1 has lost the one to web.
+fn learning() -> Office {
+    let mut office = Office::new();
+    office.route_away("r1", "10.2.0.0/24");
+    for router in ["r1", "r2"] {
+        office.at(router).planned_routes.clear();
+        let listens = Listener {
+            protocol: 6,
+            local: "0.0.0.0:179".parse().unwrap(),
+            queue: None,
+            room: None,
+        };
+        office.at(router).listeners.push(listens);
+        let interface = |name: &str| OspfInterface { name: name.into(), states: vec![] };
+        let speaks = vec![interface(if router == "r1" { "eth1" } else { "eth0" })];
+        office.daemons.push((router.into(), Daemons { ospf: true, speaks, ..Daemons::default() }));
+    }
+    office
+}
+
+#[test]
+fn a_route_that_was_not_learnt_leads_to_its_daemon_its_adjacency_or_its_session() {
+    let mut office = learning();
+    office.daemons[1].1.ended.push("zebra".into());
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::DaemonEnded, "node r2".into()));
+    // Both speak.
+    let mut office = learning();
+    assert_eq!(only(&office.ask(4, Outcome::Silence)).0, CauseName::OspfAdjacency);
+    // A rule keeps it away, which is then the cause.
+    let of_ospf = vec![
+        Expression::Meta { key: 16, to: 1 },
+        Expression::Cmp { from: 1, operation: 0, value: vec![89] },
+        Expression::Verdict(RuleVerdict::Drop),
+    ];
+    office.at("r2").rules = Some(rule(of_ospf, 1, false));
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::NftDrop, "node r2".into()));
+    // One does not speak.
+    let mut office = learning();
+    office.daemons[1].1.speaks.clear();
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::OspfSilent, "node r2".into()));
+    // Adjacent, and the session between them is closed.
+    let mut office = learning();
+    for (at, peer, numbers) in [(0, "10.1.0.2", [1, 2]), (1, "10.1.0.1", [3, 1])] {
+        office.daemons[at].1.speaks[0].states.push("Full/-".into());
+        let reason = Some("OPEN Message Error/Bad Peer AS".to_owned());
+        let session =
+            Session { peer: ip(peer), numbers, state: "Idle".into(), reason, limit: None };
+        office.daemons[at].1.sessions.push(session);
+    }
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::BgpSession, "node r1".into()));
+    let evidence = report.causes[0].evidence.join("; ");
+    assert!(
+        evidence.contains("Bad Peer AS") && evidence.contains("expects AS 2; node r2 is AS 3"),
+        "{evidence}"
+    );
+    // Its packets are dropped: then that is the cause.
+    office.at("r2").rules = Some(rule(dropping(), 1, false));
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::NftDrop, "node r2".into()));
+    // Daemons that say nothing wrong leave a route that is missing.
+    let mut office = learning();
+    office.daemons.iter_mut().for_each(|(_, d)| d.speaks[0].states.push("Full/DR".into()));
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::NoRoute, "node r1".into()));
+}
+
+#[test]
+fn name_servers_that_are_nowhere_or_silent_hinder() {
+    let mut office = Office::new();
+    office.at("h1").resolvers = vec![ip("10.2.0.77"), ip("10.2.0.1"), ip("127.0.0.53")];
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    let told: Vec<_> = report.hindrances.iter().map(|h| (h.name, h.evidence[0].clone())).collect();
+    assert_eq!(told.len(), 2, "{report:#?}");
+    assert_eq!(told[0].0, CauseName::WrongResolver);
+    assert!(told[0].1.contains("10.2.0.77, which no node"), "{told:?}");
+    office.at("h1").resolvers.remove(0);
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert!(
+        report.hindrances[0].evidence[0].contains("node web, where nothing takes udp"),
+        "{report:#?}"
+    );
+    let local = "0.0.0.0:53".parse().unwrap();
+    office.at("web").listeners.push(Listener { protocol: 17, local, queue: None, room: None });
+    assert!(office.ask_both(8, 8, Outcome::Answered).hindrances.is_empty());
+}
+
+#[test]
+fn budgets_hinder_and_a_full_table_of_connections_stops() {
+    let mut office = Office::new();
+    office.at("r1").budget = Some((7, "1 packets a second".into()));
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert_eq!(report.hindrances[0].name, CauseName::ProtectBudget);
+    office.at("r1").budget = Some((0, "1 packets a second".into()));
+    office.at("r1").tracked = Some((4, 4));
+    assert_eq!(
+        only(&office.ask(4, Outcome::Silence)),
+        (CauseName::ConntrackFull, "node r1".into())
+    );
+    office.at("r1").tracked = Some((3, 4));
+    assert!(office.ask(4, Outcome::Silence).causes.is_empty());
 }

@@ -4,8 +4,10 @@
 //! probe is one connection, datagram or echo request by an ordinary socket of the sender's network. Packet sockets along the
 //! way see it pass. All of it are descriptors of this process, so that nothing stays when it ends, however that happens.
 
+mod daemons;
 mod facts;
 mod frames;
+mod names;
 mod probe;
 mod reading;
 mod watching;
@@ -70,7 +72,18 @@ impl Running {
                 ..netloom_why::Observed::default()
             },
         };
-        Ok(judge(&flow, &there, &back, &observed))
+        if observed.outcome == Outcome::Answered {
+            return Ok(judge(&flow, &there, &back, &observed));
+        }
+        // What the kernels know now, they know of the probe: who answered for an address, whether it waits in a queue.
+        facts.forget_nodes();
+        let again = walk(&mut facts, &flow, &[])?;
+        let back_again = walk(&mut facts, &flow.back(), &again.nodes)?;
+        let same = |one: &netloom_why::Walk, other: &netloom_why::Walk| one.places == other.places;
+        match same(&there, &again) && same(&back, &back_again) {
+            true => Ok(judge(&flow, &again, &back_again, &observed)),
+            false => Ok(judge(&flow, &there, &back, &observed)),
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Packet {
     pub transport: Vec<Option<u8>>,
     /// Whether it answers one that connection tracking has seen there; `None` if that is not known.
     pub answers: Option<bool>,
+    /// Whether it is a message of ARP, which is then its network header.
+    pub arp: bool,
 }
 
 /// A rule, or a chain's policy, that decides.
@@ -73,6 +75,15 @@ pub fn run(rules: &Ruleset, hook: Hook, packet: &Packet) -> Fate {
             Family::Netdev | Family::Other(_) => false,
         };
         fits && chain.attached.as_ref().is_some_and(|at| at.hook == hook.number())
+    };
+    run_all(rules, rules.chains.iter().filter(of_hook).collect(), packet)
+}
+
+/// Runs a message of ARP through the chains of table family `arp`: what comes in (NF_ARP_IN), or what leaves (NF_ARP_OUT).
+pub fn run_arp(rules: &Ruleset, sends: bool, packet: &Packet) -> Fate {
+    let of_hook = |chain: &&Chain| {
+        chain.family == Family::Other(3)
+            && chain.attached.as_ref().is_some_and(|at| at.hook == u32::from(sends))
     };
     run_all(rules, rules.chains.iter().filter(of_hook).collect(), packet)
 }
@@ -397,11 +408,13 @@ impl Run<'_> {
         let name = |of: &Option<(String, u32)>| padded(of.as_ref().map_or("", |(name, _)| name));
         let index = |of: &Option<(String, u32)>| of.as_ref().map_or(0, |(_, i)| *i).to_ne_bytes();
         Some(match key {
+            1 if packet.arp => vec![0x08, 0x06],
             1 => if packet.ipv4 { [0x08, 0x00] } else { [0x86, 0xdd] }.to_vec(),
             4 => index(&packet.input).to_vec(),
             5 => index(&packet.output).to_vec(),
             6 => name(&packet.input),
             7 => name(&packet.output),
+            15 | 16 if packet.arp => return None,
             15 => vec![if packet.ipv4 { 2 } else { 10 }],
             16 => vec![packet.protocol],
             _ => return None,

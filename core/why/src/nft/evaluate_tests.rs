@@ -23,6 +23,7 @@ fn packet(port: u16) -> Packet {
         network,
         transport,
         answers: Some(false),
+        arp: false,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Answers the questions of `core/why` about a running lab: each node, link and switch is read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use netloom_flow::control::requests::{PortKey, TraceWhat};
 use netloom_model::Plan;
-use netloom_model::lookup::path::{self, Finder, Passage, Question};
+use netloom_model::lookup::path::{self, Finder, Passage, Question, StationPath};
 use netloom_model::lookup::slot;
 use netloom_model::lookup::target::Space;
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot};
@@ -15,14 +16,14 @@ use netloom_switch::rules::Vlan;
 use netloom_sys::namespace;
 use netloom_why::Place;
 use netloom_why::facts::{
-    Crossing, Discarding, Facts, Life, Link, Lookup, Node, PlannedInterface, PlannedRoute,
-    PortRules, Refusal, Routed, Station, Switch,
+    Crossing, Daemons, Discarding, Facts, Life, Link, Lookup, Node, PlannedInterface, PlannedRoute,
+    PortRules, Refusal, Routed, Station, Switch, Traced,
 };
 
-use super::reading;
+use super::{daemons, names, reading};
 use crate::run::running::Running;
 use crate::store::state::State;
-use crate::view::LinkStatus;
+use crate::view::{LinkStatus, NodeStatus};
 use crate::{Error, Result};
 
 /// The kernel's table of ordinary routes comes first where several have a route.
@@ -34,16 +35,22 @@ pub(super) struct LabFacts<'a> {
     spaces: BTreeMap<Slot, Option<Rc<OwnedFd>>>,
     nodes: BTreeMap<String, Rc<Node>>,
     links: BTreeMap<String, Rc<Link>>,
+    daemons: Option<Rc<Vec<(String, Daemons)>>>,
 }
 
 impl<'a> LabFacts<'a> {
     pub(super) fn new(running: &'a Running, state: &'a State) -> LabFacts<'a> {
-        let (spaces, nodes, links) = Default::default();
-        LabFacts { running, state, spaces, nodes, links }
+        let (spaces, nodes, links, daemons) = Default::default();
+        LabFacts { running, state, spaces, nodes, links, daemons }
     }
 
     pub(super) fn plan(&self) -> &'a Plan {
         &self.state.plan
+    }
+
+    /// Forgets what was read of nodes, which is then read again.
+    pub(super) fn forget_nodes(&mut self) {
+        self.nodes.clear();
     }
 
     /// The network namespace of a node; `None` if its init has ended.
@@ -104,10 +111,16 @@ impl<'a> LabFacts<'a> {
             Some(_) => self.space(at).map(|_| Node { life: Life::Guest, ..Node::default() }),
             None => self.within(at, || reading::node(planned))?,
         };
+        let pids = self.running.pids_of(self.plan(), &[at].into());
+        let pid = pids.get(at.get()).copied().flatten().map(|pid| pid.as_raw_nonzero().get());
         let mut node = read.unwrap_or(Node { life: Life::Dead, ..Node::default() });
         node.name.clone_from(&planned.name);
         node.planned = planned.interfaces.iter().map(|i| self.planned_interface(i)).collect();
         node.planned_routes = planned_routes(planned);
+        if node.life == Life::Up {
+            node.resolvers = pid.map_or_else(Vec::new, names::resolvers);
+            node.budget = self.running.node(&planned.name).ok().and_then(|status| budget(&status));
+        }
         Ok(node)
     }
 
@@ -138,6 +151,24 @@ impl<'a> LabFacts<'a> {
             }
         }
         Ok(all)
+    }
+
+    /// All nodes' interfaces on the segment of one, with the links to each.
+    fn segment(&self, node: &str, interface: &str) -> Result<Vec<StationPath>> {
+        let at = self.slot(node)?;
+        let plan = self.plan();
+        let own = plan.nodes[at].interfaces.iter().position(|i| i.name == interface);
+        Ok(own.map_or_else(Vec::new, |own| Finder::new(plan, []).stations(at, own)))
+    }
+
+    /// The name of the port of an OpenFlow switch at a link.
+    fn flow_port(&self, switch: &str, link: &str) -> Option<String> {
+        let planned = self.plan().links.iter().find(|l| l.name == link)?;
+        let side = (0..2).find(|side| match &planned.ends[*side] {
+            PlannedEnd::Port { switch: at, .. } => self.plan().switches[*at].name == switch,
+            _ => false,
+        })?;
+        Some(self.plan().port_name(planned, side))
     }
 
     fn crossings(&mut self, crossed: &[(LinkSlot, usize)]) -> Result<Vec<Crossing>> {
@@ -274,20 +305,107 @@ impl Facts for LabFacts<'_> {
         Ok(routes.unwrap_or_default().into_iter().filter_map(of_kind).collect())
     }
 
-    fn stations(&mut self, node: &str, interface: &str) -> Result<Vec<Station>> {
-        let at = self.slot(node)?;
+    fn stations(&mut self, node: &str, interface: &str, first: IpAddr) -> Result<Vec<Station>> {
         let plan = self.plan();
-        let own = plan.nodes[at].interfaces.iter().position(|i| i.name == interface);
-        let Some(own) = own else { return Ok(vec![]) };
-        let mut all = Vec::new();
-        for found in Finder::new(plan, []).stations(at, own) {
+        let mut all = self.segment(node, interface)?;
+        let planned = |found: &StationPath| {
+            let own = &plan.nodes[found.node].interfaces[found.interface];
+            own.addresses.iter().any(|net| net.addr() == first)
+        };
+        all.sort_by_key(|found| !planned(found));
+        let station = |found: &StationPath| {
             let station = &plan.nodes[found.node];
-            all.push(Station {
-                node: station.name.clone(),
-                interface: station.interfaces[found.interface].name.clone(),
-                crossed: self.crossings(&found.crossed)?,
-            });
+            let interface = station.interfaces[found.interface].name.clone();
+            Station { node: station.name.clone(), interface }
+        };
+        Ok(all.iter().map(station).collect())
+    }
+
+    fn crossed(&mut self, node: &str, interface: &str, to: &Station) -> Result<Vec<Crossing>> {
+        let plan = self.plan();
+        let is_it = |found: &StationPath| {
+            let station = &plan.nodes[found.node];
+            station.name == to.node && station.interfaces[found.interface].name == to.interface
+        };
+        let found = self.segment(node, interface)?.into_iter().find(is_it);
+        found.map_or(Ok(vec![]), |found| self.crossings(&found.crossed))
+    }
+
+    fn has(&mut self, node: &str, address: IpAddr) -> Result<bool> {
+        if let Some(known) = self.nodes.get(node) {
+            return Ok(known.has(address));
         }
+        let at = self.slot(node)?;
+        if self.plan().nodes[at].kind.as_vm().is_some() {
+            return Ok(false);
+        }
+        let object = format!("node {node:?}");
+        let found = self.within(at, || {
+            let refused = || Error::of(&object, "read its addresses");
+            let mut socket = Socket::open_to_ask().map_err(refused())?;
+            socket.addresses().map_err(refused())
+        })?;
+        Ok(found.is_some_and(|all| all.iter().any(|found| found.address.addr() == address)))
+    }
+
+    fn traced(&mut self, switch: &str, links: [&str; 2], frame: &[u8]) -> Result<Option<Traced>> {
+        let [Some(input), Some(output)] = links.map(|link| self.flow_port(switch, link)) else {
+            return Ok(None);
+        };
+        let hex = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+        let what = TraceWhat::Frame { port: PortKey::Name(input), hex };
+        // A switch that does not answer is told as one that does not tell.
+        let Ok(found) = self.running.trace_a_frame(switch, &what) else { return Ok(None) };
+        let passes = found.sent.iter().any(|sent| sent.name == output);
+        let mut traced = Traced {
+            passes,
+            elsewhere: found.sent.iter().map(|sent| sent.name.clone()).collect(),
+            entry: found.steps.iter().rev().find_map(|step| step.entry.clone()),
+            drops: found.drops,
+            asks: found.packet_ins > 0,
+            meters: found.meters,
+            away: vec![],
+        };
+        if !passes && let Ok(shown) = self.running.show_the_openflow(switch) {
+            let away = shown.controllers.iter().filter(|c| c.connection.is_none());
+            let why = |c: &netloom_flow::control::requests::ControllerShown| match &c.reason {
+                Some(reason) => format!("{} is not connected: {reason}", c.target),
+                None => format!("{} is not connected", c.target),
+            };
+            traced.away = away.map(why).collect();
+        }
+        Ok(Some(traced))
+    }
+
+    fn planned_owner(&mut self, address: IpAddr) -> Result<Option<Option<String>>> {
+        let plan = self.plan();
+        let beyond =
+            |end: &PlannedEnd| !matches!(end, PlannedEnd::Node { .. } | PlannedEnd::Port { .. });
+        if plan.links.iter().flat_map(|link| &link.ends).any(beyond) {
+            return Ok(None);
+        }
+        let has = |at: &Slot| {
+            let all = plan.nodes[*at].interfaces.iter().flat_map(|i| &i.addresses);
+            all.into_iter().any(|net| net.addr() == address)
+        };
+        Ok(Some(plan.slots().find(has).map(|at| plan.nodes[at].name.clone())))
+    }
+
+    fn daemons(&mut self) -> Result<Rc<Vec<(String, Daemons)>>> {
+        if let Some(known) = &self.daemons {
+            return Ok(Rc::clone(known));
+        }
+        let plan = self.plan();
+        let routers: BTreeSet<Slot> =
+            plan.slots().filter(|at| plan.nodes[*at].kind.as_vm().is_none()).collect();
+        let pids = self.running.pids_of(plan, &routers);
+        let each = routers.iter().filter_map(|at| {
+            let found =
+                daemons::read(pids.get(at.get()).copied().flatten()?.as_raw_nonzero().get())?;
+            Some((plan.nodes[*at].name.clone(), found))
+        });
+        let all = Rc::new(each.collect::<Vec<_>>());
+        self.daemons = Some(Rc::clone(&all));
         Ok(all)
     }
 
@@ -329,6 +447,17 @@ fn untagged(vlan: Option<&Vlan>) -> Option<u16> {
         Some(Vlan::Access(vid)) => Some(vid.number()),
         Some(Vlan::Trunk { native, .. }) => native.map(|vid| vid.number()),
     }
+}
+
+/// What a node's protection has dropped, and its budget in words.
+fn budget(status: &NodeStatus) -> Option<(u64, String)> {
+    let protect = status.protect.as_ref()?;
+    let packets = protect.packets.or(protect.auto_packets).map(|n| format!("{n} packets a second"));
+    let bytes = protect.bytes.map(|n| format!("{n} bytes a second"));
+    let words: Vec<String> = packets.into_iter().chain(bytes).collect();
+    let words =
+        if words.is_empty() { "found by the node itself".to_owned() } else { words.join(" and ") };
+    Some((protect.dropped_packets, words))
 }
 
 fn refusal(errno: i32) -> Refusal {

@@ -4,9 +4,9 @@ use ipnet::IpNet;
 use netloom_model::plan::PlannedNode;
 use netloom_netlink::diag::{self, Protocol, SocketInfo, State};
 use netloom_netlink::packet_rules::{self, Part, Reader};
-use netloom_netlink::{AddressInfo, Family, LinkInfo, Socket};
+use netloom_netlink::{AddressInfo, DisciplineInfo, Family, LinkInfo, Socket};
 use netloom_sys::sysctl;
-use netloom_why::facts::{Interface, Life, Listener, Neighbour, Node};
+use netloom_why::facts::{Discipline, Interface, Life, Listener, Neighbour, Node};
 use netloom_why::nft::Ruleset;
 use netloom_why::nft::decode::{self, Kind};
 
@@ -22,18 +22,36 @@ pub(super) fn node(planned: &PlannedNode) -> Result<Node> {
     let mut socket = Socket::open_to_ask().map_err(Error::of(&object, "open a netlink socket"))?;
     let links = socket.links_alone().map_err(Error::of(&object, "read its interfaces"))?;
     let addresses = socket.addresses().map_err(Error::of(&object, "read its addresses"))?;
-    let neighbours = neighbours(&mut socket).map_err(Error::of(&object, "read its neighbours"))?;
+    let (neighbours, heard) =
+        neighbours(&mut socket).map_err(Error::of(&object, "read its neighbours"))?;
+    let queues = socket.disciplines().map_err(Error::of(&object, "read its queues"))?;
+    let refusing =
+        refusing(&mut socket).map_err(Error::of(&object, "read its rules of routing"))?;
     let sockets = diag::sockets().map_err(Error::of(&object, "read its sockets"))?;
     let setting = |path: &str| sysctl::get(path).and_then(|value| value.parse::<u32>().ok());
     let filter = setting("net/ipv4/conf/all/rp_filter").unwrap_or(0);
+    let ignore = setting("net/ipv4/conf/all/arp_ignore").unwrap_or(0);
+    let all = || links.iter().map(|link| interface(link, &addresses, filter));
+    let interfaces = all().zip(&links).map(|(found, link)| Interface {
+        arp_ignore: found.arp_ignore.max(ignore),
+        bridge: bridge(link, &links),
+        queue: queue(link, &queues),
+        ..found
+    });
     Ok(Node {
         name: planned.name.clone(),
         life: Life::Up,
-        interfaces: links.iter().map(|link| interface(link, &addresses, filter)).collect(),
+        interfaces: interfaces.collect(),
         planned: vec![],
         planned_routes: vec![],
         forwards6: setting("net/ipv6/conf/all/forwarding").unwrap_or(0) != 0,
         neighbours,
+        heard,
+        tracked: setting("net/netfilter/nf_conntrack_count")
+            .zip(setting("net/netfilter/nf_conntrack_max")),
+        resolvers: vec![],
+        budget: None,
+        refusing_rules: refusing,
         listeners: sockets.iter().filter_map(listener).collect(),
         // What is not known is told as not known.
         rules: rules().ok(),
@@ -59,18 +77,46 @@ fn interface(link: &LinkInfo, addresses: &[AddressInfo], filter: u32) -> Interfa
         addresses: own.map(|a| a.address).collect::<Vec<IpNet>>(),
         forwards: setting("forwarding") != 0,
         rp_filter: filter.max(setting("rp_filter")),
+        arp_ignore: setting("arp_ignore"),
+        bridge: None,
+        queue: None,
     }
 }
 
-fn neighbours(socket: &mut Socket) -> netloom_netlink::Result<Vec<Neighbour>> {
-    let mut all = Vec::new();
+/// The bridge that a link is a port of.
+fn bridge(link: &LinkInfo, all: &[LinkInfo]) -> Option<String> {
+    let master = all.iter().find(|found| Some(found.index) == link.master)?;
+    (master.kind.as_deref() == Some("bridge")).then(|| master.name.clone())
+}
+
+/// A discipline that somebody gave a link, or that has lost something.
+fn queue(link: &LinkInfo, all: &[DisciplineInfo]) -> Option<Discipline> {
+    let found = all.iter().find(|queue| queue.link == link.index && queue.kind != "noqueue")?;
+    let DisciplineInfo { kind, waiting, dropped, .. } = found.clone();
+    Some(Discipline { kind, waiting, dropped })
+}
+
+/// Rules of policy routing that refuse.
+fn refusing(socket: &mut Socket) -> netloom_netlink::Result<Vec<String>> {
+    let mut all = socket.rules(Family::V4)?;
+    all.extend(socket.rules(Family::V6)?);
+    let refuses = |words: &String| {
+        ["blackhole", "unreachable", "prohibit"].iter().any(|kind| words.ends_with(kind))
+    };
+    Ok(all.into_iter().map(|rule| rule.words).filter(refuses).collect())
+}
+
+/// Neighbours that somebody fixed, and those that answered.
+fn neighbours(socket: &mut Socket) -> netloom_netlink::Result<(Vec<Neighbour>, Vec<Neighbour>)> {
+    let (mut fixed, mut heard) = (vec![], vec![]);
     for family in [Family::V4, Family::V6] {
-        let fixed = socket.neighbours(family)?.into_iter().filter(|n| n.permanent);
-        all.extend(fixed.filter_map(|n| {
-            Some(Neighbour { interface: n.link, address: n.address, mac: n.mac? })
-        }));
+        for found in socket.neighbours(family)? {
+            let Some(mac) = found.mac else { continue };
+            let known = Neighbour { interface: found.link, address: found.address, mac };
+            if found.permanent { fixed.push(known) } else { heard.push(known) }
+        }
     }
-    Ok(all)
+    Ok((fixed, heard))
 }
 
 /// A socket that may take packets of anybody.
@@ -80,7 +126,8 @@ fn listener(socket: &SocketInfo) -> Option<Listener> {
         (Protocol::Udp, State::Open) if socket.remote.is_none() => (17, None),
         _ => return None,
     };
-    Some(Listener { protocol, local: socket.local?, queue })
+    let room = socket.room.map(|room| (room.used, room.most, room.dropped));
+    Some(Listener { protocol, local: socket.local?, queue, room })
 }
 
 fn old_tables() -> Vec<String> {

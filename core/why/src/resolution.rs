@@ -1,0 +1,125 @@
+//! Who answers for the next hop's hardware address: settings that keep a node silent, rules of ARP, and two that have an address.
+
+use std::net::IpAddr;
+
+use crate::cause::{Cause, CauseName};
+use crate::facts::{Facts, Interface, Life, Node, Station};
+use crate::nft::evaluate::{self, Fate, Packet};
+use crate::walk::{Share, Stop, Walker};
+
+impl<F: Facts> Walker<'_, F> {
+    /// What keeps the question from being answered, or the answer from being heard.
+    pub(crate) fn resolution(
+        &mut self,
+        node: &Node,
+        next: &Node,
+        (own, far): (&str, &str),
+        (target, before): (IpAddr, usize),
+    ) {
+        let to = self.walk.places.len();
+        let mut found = Vec::new();
+        found.extend(self.port_of_bridge(node, own));
+        if next.life == Life::Up {
+            found.extend(self.port_of_bridge(next, far));
+            found.extend(self.silent(next, far, target));
+        }
+        if let IpAddr::V4(target) = target {
+            let ends =
+                [(node, own, true), (next, far, false), (next, far, true), (node, own, false)];
+            let stops = ends.iter().filter_map(|(at, interface, sends)| {
+                self.arp(at, interface, *sends, target.octets())
+            });
+            found.extend(stops);
+        }
+        for cause in found {
+            self.add(Stop { from: before + 1, to, share: Share::Resolution, cause });
+        }
+    }
+
+    /// ip-sysctl.rst, `arp_ignore`: 8 is silence; 1 and 2 keep to addresses of the interface itself.
+    fn silent(&self, next: &Node, interface: &str, target: IpAddr) -> Option<Cause> {
+        let found = next.interface(interface)?;
+        let own = found.addresses.iter().any(|net| net.addr() == target);
+        let ignores = match found.arp_ignore {
+            8 => true,
+            1 | 2 => !own && next.has(target),
+            _ => false,
+        };
+        if !ignores || target.is_ipv6() {
+            return None;
+        }
+        let name = &next.name;
+        let text =
+            format!("node {name} leaves questions for the hardware address of {target} unanswered");
+        let cause = Cause::new(CauseName::NeighbourSilent, format!("node {name}"), text)
+            .evidence(format!("arp_ignore of {name}:{interface} is {}", found.arp_ignore));
+        let keys = format!(
+            "sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.{}.arp_ignore=0",
+            interface.replace('.', "/")
+        );
+        Some(cause.mend(self.exec(name, &keys)))
+    }
+
+    /// Rules of nftables of family `arp` (RFC 826).
+    fn arp(&self, node: &Node, interface: &str, sends: bool, target: [u8; 4]) -> Option<Cause> {
+        let rules = node.rules.as_ref()?;
+        let mut message: Vec<Option<u8>> = vec![None; 28];
+        for (at, byte) in [0, 1, 8, 0, 6, 4].into_iter().enumerate() {
+            message[at] = Some(byte);
+        }
+        for (at, byte) in target.into_iter().enumerate() {
+            // The question has it as its target. The answer's sender is it; and what it asks for is not known here.
+            message[24 + at] = Some(byte).filter(|_| !sends);
+        }
+        let by = Some((interface.to_owned(), node.interface(interface).map_or(0, |i| i.index)));
+        let (input, output) = if sends { (None, by) } else { (by, None) };
+        let packet = Packet { network: message, input, output, arp: true, ..Packet::default() };
+        match evaluate::run_arp(rules, sends, &packet) {
+            Fate::Stopped(by) => {
+                Some(self.dropped(node, if sends { "arp output" } else { "arp input" }, &by))
+            }
+            _ => None,
+        }
+    }
+
+    /// Another station has the address, and answered.
+    pub(crate) fn twice(
+        &mut self,
+        node: &Node,
+        own: Option<&Interface>,
+        stations: &[Station],
+        (target, before): (IpAddr, usize),
+        mac: Option<[u8; 6]>,
+    ) -> Result<(), F::Error> {
+        let (Some(own), Some(mac)) = (own, mac) else { return Ok(()) };
+        let heard = node.heard.iter().find(|n| n.interface == own.index && n.address == target);
+        let Some(heard) = heard.filter(|heard| heard.mac != mac).map(|heard| heard.mac) else {
+            return Ok(());
+        };
+        for station in stations {
+            if !self.facts.has(&station.node, target)? {
+                continue;
+            }
+            let other = self.facts.node(&station.node)?;
+            if other.interface(&station.interface).and_then(|i| i.mac) != Some(heard) {
+                continue;
+            }
+            let (name, interface) = (&other.name, &station.interface);
+            let text = format!("node {name} has {target}, too, and answers for it");
+            let mut cause = Cause::new(CauseName::AddressTwice, format!("node {name}"), text).evidence(format!(
+                "node {} has learnt {} for {target}, which is the hardware address of {name}:{interface}",
+                node.name,
+                crate::segment::text_of(heard)
+            ));
+            let net =
+                other.interfaces.iter().flat_map(|i| &i.addresses).find(|net| net.addr() == target);
+            if let Some(net) = net {
+                cause = cause.mend(self.exec(name, &format!("ip addr del {net} dev {interface}")));
+            }
+            let to = self.walk.places.len();
+            self.add(Stop { from: before + 1, to, share: Share::All, cause });
+            break;
+        }
+        Ok(())
+    }
+}
