@@ -111,4 +111,5 @@ mod vm_vhost;
 mod walls;
 mod whole_machine;
 mod why;
+mod why_more;
 mod wire;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::apply::sh;
 
 /// Two hosts at a switch, two routers, and a server behind them.
-const OFFICE: &str = "name: why
+pub(crate) const OFFICE: &str = "name: why
 nodes:
   h1: {}
   h2: {}
@@ -44,25 +44,29 @@ fn settled(machine: &Machine, (node, interface): (&str, &str), opened: bool) {
 }
 
 /// The address of a node's interface, without its prefix.
-fn address(machine: &Machine, node: &str, interface: &str) -> String {
+pub(crate) fn address(machine: &Machine, node: &str, interface: &str) -> String {
     let text = sh(machine, node, &format!("ip -4 -o addr show dev {interface}"));
     let net = text.split_whitespace().nth(3).expect("an address");
     net.split('/').next().expect("an address").to_owned()
 }
 
-fn ask(machine: &Machine, flow: &str) -> Finished {
+pub(crate) fn ask(machine: &Machine, flow: &str) -> Finished {
     let words = ["why", "h1", "web", flow, "-4", "--json"];
     machine.netloom(words).bound(Duration::from_secs(120)).finish()
 }
 
-fn causes(report: &Value) -> Vec<(String, String)> {
+pub(crate) fn causes(report: &Value) -> Vec<(String, String)> {
     let all = report["causes"].as_array().expect("causes");
     let text = |cause: &Value, key: &str| cause[key].as_str().expect("a text").to_owned();
     all.iter().map(|cause| (text(cause, "name"), text(cause, "place"))).collect()
 }
 
 /// Asserts the only cause, and where the probe was seen last.
-fn is_stopped(machine: &Machine, flow: &str, (name, place, last): (&str, &str, &str)) -> Value {
+pub(crate) fn is_stopped(
+    machine: &Machine,
+    flow: &str,
+    (name, place, last): (&str, &str, &str),
+) -> Value {
     let report = ask(machine, flow).code(1).json();
     assert_eq!(causes(&report), [(name.to_owned(), place.to_owned())], "{report:#}");
     assert_eq!(report["verdict"], "stopped", "{report:#}");
@@ -73,7 +77,7 @@ fn is_stopped(machine: &Machine, flow: &str, (name, place, last): (&str, &str, &
 }
 
 /// Runs the commands of a report's mend.
-fn mend(machine: &Machine, report: &Value) {
+pub(crate) fn mend(machine: &Machine, report: &Value) {
     let mend = report["causes"][0]["mend"].as_str().expect("a mend");
     for command in mend.split(" && ") {
         let words: Vec<&str> = command.split_whitespace().skip(1).collect();
@@ -81,7 +85,7 @@ fn mend(machine: &Machine, report: &Value) {
     }
 }
 
-fn arrives(machine: &Machine, flow: &str) {
+pub(crate) fn arrives(machine: &Machine, flow: &str) {
     let found = ask(machine, flow);
     let text = found.text();
     assert!(found.status.success(), "{text}");
@@ -98,7 +102,12 @@ fn arrives_again(machine: &Machine) {
 }
 
 /// Plants a fault in a node, asserts what is told, mends it as told, and asserts that the flow arrives.
-fn planted(machine: &Machine, (node, script): (&str, &str), flow: &str, told: (&str, &str, &str)) {
+pub(crate) fn planted(
+    machine: &Machine,
+    (node, script): (&str, &str),
+    flow: &str,
+    told: (&str, &str, &str),
+) {
     sh(machine, node, script);
     let report = is_stopped(machine, flow, told);
     mend(machine, &report);
