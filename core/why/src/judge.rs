@@ -306,7 +306,11 @@ impl Causes<'_> {
 
 fn hindrances(there: &Walk, back: &Walk) -> Vec<Cause> {
     let of = |walk: &Walk, direction| {
-        let some = walk.stops.iter().filter(|stop| stop.share == Share::Some);
+        // A queue that holds packets back lets some pass, or has emptied since.
+        let hinders = |stop: &&Stop| {
+            stop.share == Share::Some || stop.cause.name == crate::CauseName::QueueDrops
+        };
+        let some = walk.stops.iter().filter(hinders);
         some.map(|stop| Cause { direction, ..stop.cause.clone() }).collect::<Vec<_>>()
     };
     let mut all = of(there, Direction::There);

@@ -435,8 +435,11 @@ impl<F: Facts> Walker<'_, F> {
         }
         let direct = crossed.len() == 1;
         let told = self.walk.stops.iter().any(|stop| stop.from <= here && stop.to >= least);
+        let link = crossed.first().map_or("", |first| first.link.as_str());
+        // A cable that is out takes the carrier away.
+        let told =
+            told || self.walk.stops.iter().any(|stop| stop.cause.place == format!("link {link}"));
         if own.is_some_and(|own| own.up && !own.carrier) && !told {
-            let link = crossed.first().map_or("", |first| first.link.as_str());
             let text = format!("{}:{} has no carrier", node.name, own.map_or("", |own| &own.name));
             let cause = Cause::new(CauseName::NoCarrier, format!("link {link}"), text);
             let cause = cause

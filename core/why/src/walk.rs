@@ -210,6 +210,10 @@ impl<F: Facts> Walker<'_, F> {
     }
 
     fn circle(&mut self, at: &str) {
+        // What is stopped in the circle does not come round.
+        if self.walk.stops.iter().any(|stop| stop.share == Share::All) {
+            return;
+        }
         let begin = self.walk.nodes.iter().position(|node| node == at).unwrap_or(0);
         let nodes = self.walk.nodes[begin..].join(" -> ");
         let cause = Cause::new(

@@ -760,6 +760,7 @@ fn queues_and_buffers_without_room_are_told() {
     assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::QueueDrops, "node r1".into()));
     let report = office.ask_both(8, 8, Outcome::Answered);
     assert!(report.causes.is_empty(), "what waits is not the probe: {report:#?}");
+    assert_eq!(report.hindrances[0].name, CauseName::QueueDrops);
     let mut office = Office::new();
     let local = "0.0.0.0:53".parse().unwrap();
     let full = Listener { protocol: 17, local, queue: None, room: Some((2300, 2304, 4)) };
