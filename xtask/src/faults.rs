@@ -11,6 +11,7 @@ mod table;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -94,28 +95,42 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     let mut labs: Vec<String> = faults.iter().map(|fault| fault.lab.clone()).collect();
     labs.dedup();
-    let one = |user: User, lab: &str| {
-        let each = faults.iter().enumerate().filter(|(_, fault)| fault.lab == lab);
-        let rows =
-            each.map(|(at, fault)| one_fault(&stage, &judge, user, (at, fault), chosen.show));
-        rows.collect::<Result<Vec<Row>>>()
+    let rows = Mutex::new(Vec::new());
+    let one = |user: User, lab: &str| -> Result<()> {
+        for (at, fault) in faults.iter().enumerate().filter(|(_, fault)| fault.lab == lab) {
+            let row = one_fault(&stage, &judge, user, (at, fault), chosen.show)?;
+            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+            rows.push((at, row));
+            if chosen.write {
+                // Each time: a run takes long, and one that is interrupted leaves what it had.
+                put(&rows)?;
+            }
+        }
+        Ok(())
     };
-    let all: Vec<Result<Vec<Row>>> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let each = users.iter().flat_map(|user| labs.iter().map(move |lab| (*user, lab)));
         let one = &one;
         let running: Vec<_> = each.map(|(user, lab)| scope.spawn(move || one(user, lab))).collect();
-        let done = running.into_iter().map(|thread| thread.join().expect("no fault panics"));
-        done.collect()
-    });
-    let rows: Vec<Row> =
-        all.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    let text = table::page(&rows);
-    println!("{}", table::totals(&rows));
-    if chosen.write {
-        let path = workspace::root().join(PAGE);
-        fs::write(&path, text).with_context(|| format!("write {PAGE}"))?;
-    }
+        running.into_iter().try_for_each(|thread| thread.join().expect("no fault panics"))
+    })?;
+    println!(
+        "{}",
+        table::totals(&sorted(&rows.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    );
     Ok(())
+}
+
+/// In the order of the lists, root first.
+fn sorted(rows: &[(usize, Row)]) -> Vec<Row> {
+    let mut rows: Vec<&(usize, Row)> = rows.iter().collect();
+    rows.sort_by_key(|(at, row)| (*at, row.user != User::Root));
+    rows.into_iter().map(|(_, row)| row.clone()).collect()
+}
+
+fn put(rows: &[(usize, Row)]) -> Result<()> {
+    let path = workspace::root().join(PAGE);
+    fs::write(&path, table::page(&sorted(rows))).with_context(|| format!("write {PAGE}"))
 }
 
 /// All faults, by lab.

@@ -22,11 +22,7 @@ the time of the program `netloom why`, of a development build.
 pub(super) fn page(rows: &[Row]) -> String {
     let mut text = HEAD.to_owned() + &totals(rows);
     text.push_str("\n| domain | fault | lab | user | planted | answered | place | cause | s |\n|---|---|---|---|---|---|---|---|---|\n");
-    let mut sorted: Vec<&Row> = rows.iter().collect();
-    sorted.sort_by_key(|row| (row.fault.lab.clone(), row.fault.invented, row.user));
-    let order = |row: &Row| rows.iter().position(|r| r.fault == row.fault);
-    sorted.sort_by_key(|row| (order(row), row.user == User::Ordinary));
-    for row in sorted {
+    for row in rows {
         text.push_str(&cells(row));
         text.push('\n');
     }
