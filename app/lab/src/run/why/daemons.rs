@@ -1,6 +1,6 @@
 //! What FRR's daemons in a node say, at the sockets by which vtysh asks them.
 //!
-//! They are only asked to show. Their sockets are opened from outside, below the node's root; whoever listens there is a program
+//! They are only asked to show. Their sockets are opened from outside, below the node's root; what listens there is a program
 //! of the node: no answer is waited for longer, or read further, than [`PATIENCE`] and [`MOST`] say, and none is trusted.
 
 use std::io;

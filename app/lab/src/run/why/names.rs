@@ -19,7 +19,7 @@ pub(super) fn resolvers(pid: i32) -> Vec<IpAddr> {
     named(&String::from_utf8_lossy(&text))
 }
 
-/// The file, whatever a node has put there: links in it stay below the node's root, and what is no file is not read.
+/// The file, whatever a node has put there: links in it stay below the node's root, and only a regular file is read.
 fn text(pid: i32) -> Option<Vec<u8>> {
     let root = format!("/proc/{pid}/root");
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
