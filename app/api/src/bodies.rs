@@ -76,7 +76,7 @@ impl Bodies {
             let frame = frame.map_err(|_| {
                 Rejection::new(StatusCode::BAD_REQUEST, "body: it ended before it was whole")
             })?;
-            // Trailers (RFC 9110, section 6.5) are no part of the body.
+            // Trailers (RFC 9110, section 6.5) do not belong to the body.
             let Ok(data) = frame.into_data() else { continue };
             if data.len() > most - bytes.len() {
                 return Err(too_large(most));

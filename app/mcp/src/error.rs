@@ -1,4 +1,4 @@
-//! Errors of this crate. What a tool cannot do is no error of the protocol: it is an answer that says why.
+//! Errors of this crate. A tool that fails answers why; only what the protocol cannot carry is an error of it.
 
 /// Why the server ended, or a tool refused.
 #[derive(Debug, thiserror::Error)]

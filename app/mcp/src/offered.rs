@@ -10,7 +10,7 @@ use crate::arguments::BODY;
 use crate::confirming::CONFIRM;
 use crate::{Scope, answer};
 
-/// Calls that are no tools: a plan is made from a lab file, so the verb `apply` takes its place.
+/// Calls without a tool: a plan is made from a lab file, so the verb `apply` takes its place.
 const NOT_OFFERED: [&str; 1] = ["apply"];
 
 /// What a tool may do.

@@ -306,7 +306,7 @@ fn an_export_keeps_or_tells_of_every_key() {
                sysctls: {net.ipv4.tcp_ecn: 1, net.ipv4.ip_local_port_range: 2000 3000}}\n  \
                b: {image: 'oci:box', run: [{command: [x], user: nobody, stop-signal: INT}]}\n  \
                c: {files: {/etc/x: {from: x, mode: 0600}}, children: {limit: 1}, charge-receive: true}\n  \
-               v: {kind: vm, kernel: /k, memory: 64MiB, ready: {agent: true}}\n\
+               v: {kind: vm, kernel: /k, memory: 64MiB, ready: {console: login}}\n\
                switches: {s: {stp: true}}\n\
                links:\n  - {ends: [a, b], mac: {b: 02:00:00:00:00:07}}\n  - {ends: [c, s], mac: {c: 02:00:00:00:00:08}}\n  - {ends: [a, nowhere], mac: {a: 02:00:00:00:00:09}}\n  - [b, s]\n  - [v, s]\n";
     let parsed = netloom_model::parse("e", lab.as_bytes(), "e").unwrap();

@@ -115,7 +115,7 @@ impl Ring {
         (self.flight.take().map(|flight| flight.chunks).unwrap_or_default(), None)
     }
 
-    /// From now on the kernel refuses what is submitted, as the descriptor is no ring's.
+    /// From now on the kernel refuses what is submitted, since the descriptor does not belong to a ring.
     #[cfg(test)]
     pub(crate) fn break_off(&self) {
         let null = std::fs::File::open("/dev/null").unwrap();

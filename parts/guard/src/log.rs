@@ -146,7 +146,7 @@ impl Log {
     /// # Errors
     /// The file cannot be opened.
     pub fn append(path: &Path) -> io::Result<Log> {
-        // O_APPEND: each write goes to the end, whoever else writes to the file.
+        // O_APPEND: each write goes to the end, also while others write to the file.
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         Ok(Log(Mutex::new(Lines { file, cut: false, lost: 0, why: None })))
     }

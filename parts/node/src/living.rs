@@ -330,7 +330,7 @@ impl Init {
         if self.waiting.is_some() {
             return;
         }
-        // It begins anew once the node is ready again.
+        // It starts again once the node is ready again.
         self.checking = None;
         if let Some(failed) = self.failed.clone() {
             return self.answer_start(&Answer::Failed(failed));

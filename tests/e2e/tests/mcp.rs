@@ -195,7 +195,7 @@ fn what_an_agent_gets_wrong_is_named() {
         let words = agent.refused(tool, arguments);
         assert!(words.contains(part), "{tool}: {words}");
     }
-    // A line that is no JSON ends nothing.
+    // A line that is not JSON ends nothing.
     agent.send("{\"jsonrpc\": \"2.0\", ");
     agent.send("[]");
     agent.good("status", json!({}));

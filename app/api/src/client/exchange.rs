@@ -133,7 +133,7 @@ impl Client {
         };
         let mut error = problem.detail.unwrap_or(problem.error);
         let unknown = ["no_such_route", "invalid_parameter", "invalid_body", ""];
-        // Both are asked for: a name that the user typed wrong is no matter of versions.
+        // Both are asked for: a name that the user mistyped has nothing to do with versions.
         if unknown.contains(&problem.code.as_str()) && misses(&error) {
             error += &other_version(revision);
         }

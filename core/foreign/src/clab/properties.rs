@@ -172,7 +172,7 @@ fn limits(from: &Inherited<'_>, node: &mut Node) {
     let mut limits = vec![];
     if let Some(at) = from.nearest("cpu") {
         match at.text().and_then(|text| text.parse::<f64>().ok()) {
-            // Zero is no limit to Docker.
+            // To Docker, zero means unlimited.
             Some(0.0) => at.carried(),
             Some(cpus) if (0.01..100_000.0).contains(&cpus) => {
                 let (shown, rounded) = draft::cpus(cpus);

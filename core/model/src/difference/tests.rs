@@ -97,7 +97,7 @@ fn a_hardware_address_is_compared_where_a_file_gives_it() {
     let of = "link r1:eth1--web:eth0: mac.web:eth0";
     assert_eq!(told(&one, &other), [format!("{of} 02:00:00:00:00:02, was 02:00:00:00:00:01")]);
     assert!(difference(&plan(&one), &plan(&one)).is_empty());
-    // What the interface has anyway is no change, whoever gives it.
+    // An address that the interface has already changes nothing, whether the file or its name gives it.
     let plain = plan(SITES);
     let same = plan(&link(&format!(", mac: {{web: '{}'}}", mac_of(&plain, "web"))));
     assert!(difference(&plain, &same).is_empty() && difference(&same, &plain).is_empty());

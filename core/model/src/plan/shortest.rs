@@ -189,7 +189,7 @@ impl Ways {
             self.to_door = self.or_step(&steps, Hop { via, interface: place.interface });
         }
         for next in &graph.routers[place.segment] {
-            // A router as near as this one is no step forward; by way of it packets could circle.
+            // A router as near as this one brings a packet no nearer; by way of it packets could circle.
             if next.node == from || self.router_distance[next.node] <= distance {
                 continue;
             }

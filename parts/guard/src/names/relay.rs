@@ -27,7 +27,7 @@ const MOST_CLIENTS: usize = 256;
 /// How long a client is remembered that asks nothing.
 const IDLE: Duration = Duration::from_secs(60);
 /// Messages that are carried before others get their turn.
-pub(super) const BURST: usize = 64;
+const BURST: usize = 64;
 /// Longest message.
 const LONGEST: usize = 65_535;
 

@@ -11,12 +11,13 @@ use netloom_packet::dns;
 use rustix::io::Errno;
 use rustix::net::SocketType;
 
-use super::relay::BURST;
 use super::seats::Asker;
 use super::shared::{Awaited, Door, Matter, PORT, Shared, name_of};
 
 /// Most connections at a time. Further ones are closed at once.
 const MOST: usize = 64;
+/// Connections that are accepted before others get their turn.
+const BURST: usize = 64;
 /// How long a server may take to answer to a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent: longer than name servers keep one (RFC 7766 section 6.2.3).
