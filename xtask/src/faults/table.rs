@@ -14,7 +14,7 @@ autonomous systems. Each fault has a lab of its own.
 
 *Place* is right if a cause or hindrance names it, or, where none is told, if the last place that saw the probe or the first that did
 not are there. *Cause* is right if it is named at its place. *Wrong* counts what was named and not planted, also of flows that do not suffer; what
-follows from the fault and is true is not counted. Kinds marked with ° are on no list: they were invented after `why` was written. *Slowest* is
+follows from the fault and is true is not counted. Kinds marked with ° are not on the list: the authors of `why` made them up beside it. *Slowest* is
 the time of the program `netloom why`, of a development build.
 
 ";
