@@ -74,6 +74,16 @@ fn check(job: &Job<'_>, root: &At<'_>) -> Result<()> {
             return Err(wrong(job.file, at.place.line, why));
         }
     }
+    for (key, at) in root.get("topology").iter().flat_map(At::entries) {
+        let (is_one, what) = match key {
+            "nodes" | "kinds" | "groups" | "defaults" => (at.node.entries().is_some(), "map"),
+            "links" => (at.node.items().is_some(), "list"),
+            _ => continue,
+        };
+        if !is_one && !at.is_empty() {
+            return Err(wrong(job.file, at.place.line, format!("`{key}` is a {what}")));
+        }
+    }
     Ok(())
 }
 

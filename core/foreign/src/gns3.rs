@@ -39,6 +39,12 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
             "a project of GNS3 1.x, whose nodes have another form: open it with GNS3 2 and save it";
         return Err(wrong(job.file, old.place.line, why));
     }
+    for key in ["nodes", "links"] {
+        if let Some(at) = topology.get(key).filter(|at| at.node.items().is_none() && !at.is_empty())
+        {
+            return Err(wrong(job.file, at.place.line, format!("`{key}` is a list")));
+        }
+    }
     let mut draft = Draft::default();
     head(&root, &mut draft);
     let mut places = Places::new();

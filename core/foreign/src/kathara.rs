@@ -168,6 +168,10 @@ fn option(
     (line, arg, value): (u32, &str, String),
     id: Id,
 ) -> Result<()> {
+    let is_number = arg.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && arg.parse::<u32>().is_err() {
+        return Err(crate::wrong(job.file, line, "no interface has such a number"));
+    }
     let Ok(number) = arg.parse::<u32>() else {
         if arg == "ipv6" {
             device.ipv6 = truth(&value) == Some(true);

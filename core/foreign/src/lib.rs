@@ -263,7 +263,10 @@ fn is_netlab(name: &str, text: &str) -> bool {
         return has("nodes") && ["defaults.device", "provider", "module"].iter().any(|w| has(w));
     }
     let starts = |word: &str| text.lines().any(|line| line.starts_with(word));
-    let is_device = |line: &str| line.trim_start().starts_with("device:") && line.starts_with(' ');
+    let is_device = |line: &str| {
+        let inline = line.contains("{device:") || line.contains(", device:");
+        inline || line.trim_start().starts_with("device:") && line.starts_with(' ')
+    };
     let named = starts("defaults:") || ["topology.yml", "topology.yaml"].contains(&name);
     let all = named && text.lines().any(is_device);
     let words = ["defaults.device:", "provider:", "module:"];

@@ -2,6 +2,7 @@
 
 mod account;
 mod containerlab;
+mod hostile;
 mod kathara;
 mod labs;
 mod mininet;

@@ -30,15 +30,6 @@ pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Mad
         if ["frr", "quagga", "bird"].iter().any(|name| image.contains(name)) {
             node.key("privileged", "true");
         }
-    } else if !job.options.host_programs {
-        // `DEFAULTS` of Kathara's settings, which its user may have changed.
-        let why =
-            "no image: the host's programs, where Kathara has its default image, kathara/base";
-        device
-            .lines
-            .first()
-            .iter()
-            .for_each(|id| job.ledger.say(**id, Verdict::Changed(why.into())));
     }
     let shell = options::of(&options, "shell");
     folder::share(job, node);
@@ -48,5 +39,15 @@ pub(super) fn read(job: &Job<'_>, name: &str, new: &str, device: &Device) -> Mad
     startup::shutdown(job, &format!("{name}.shutdown"));
     startup::shutdown(job, "shared.shutdown");
     options::read(job, &options, &mut made);
+    if !job.options.host_programs && options::of(&options, "image").is_none() {
+        // `DEFAULTS` of Kathara's settings, which its user may have changed. Said last: what else a line says counts more.
+        let why =
+            "no image: the host's programs, where Kathara has its default image, kathara/base";
+        device
+            .lines
+            .first()
+            .iter()
+            .for_each(|id| job.ledger.say(**id, Verdict::Changed(why.into())));
+    }
     made
 }

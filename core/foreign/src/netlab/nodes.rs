@@ -64,6 +64,12 @@ pub(super) fn read<'a>(
             others.left_out.push((name, NOT_CHOSEN.to_owned()));
             continue;
         }
+        if valid_name(&name).is_empty() {
+            let why = "no name that a node can have";
+            at.iter().for_each(|at| at.left_out(why));
+            others.left_out.push((name, why.to_owned()));
+            continue;
+        }
         let named = at.iter().filter_map(|at| at.get("group"));
         let own_groups: Vec<At<'a>> = named.flat_map(|at| at.one_or_items()).collect();
         own_groups.iter().for_each(At::carried);
