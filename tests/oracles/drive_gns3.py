@@ -18,6 +18,11 @@ FILTERS = {
 }
 
 
+def called(name):
+    """A name as a lab file has it."""
+    return name.replace(" ", "-").replace("#", "-")
+
+
 def identity(draws):
     return str(uuid.UUID(int=draws.getrandbits(128), version=4))
 
@@ -37,12 +42,27 @@ def node(draws, kind, number):
             tagged = draws.random() < 0.3
             for port in ports:
                 port.update(type="access", vlan=draws.choice([1, 10, 20]) if tagged else 1)
+                if tagged and draws.random() < 0.3:
+                    port.update(type=draws.choice(["dot1q", "dot1q", "qinq"]))
+                if draws.random() < 0.2:
+                    port.update(ethertype=draws.choice(["", "0x8100"]))
         properties = {"ports_mapping": ports}
+    elif kind == "cloud":
+        properties = {"ports_mapping": [{"interface": "eth%d%d" % (number, port), "name": "eth%d%d" % (number, port), "port_number": port,
+                                         "type": "ethernet"} for port in range(draws.randrange(1, 3))]}
+    elif kind == "qemu":
+        properties = {"adapters": 2, "adapter_type": "e1000", "ram": 256, "hda_disk_image": "x.qcow2"}
+    elif kind == "nat":
+        properties = {"ports_mapping": [{"interface": "virbr0", "name": "nat0", "port_number": 0, "type": "ethernet"}]}
     names = {"vpcs": "PC%d", "docker": draws.choice(["box-%d", "box %d"]), "ethernet_switch": "Switch%d",
-             "ethernet_hub": "Hub%d"}
+             "ethernet_hub": draws.choice(["Hub%d", "Hub #%d"]), "cloud": "Cloud%d", "nat": "NAT%d", "qemu": "vm%d", "traceng": "Trace%d"}
     made = {"compute_id": "local", "node_id": identity(draws), "node_type": kind, "name": names[kind] % number,
             "properties": properties, "console": 5000 + number, "console_type": "telnet", "x": number * 10, "y": 0, "z": 1,
             "symbol": ":/symbols/x.svg"}
+    if draws.random() < 0.3:
+        made.update(label={"text": "x", "x": 1, "y": 2, "style": "", "rotation": 0}, locked=False, template_id=identity(draws))
+    if kind in ("docker", "qemu") and draws.random() < 0.3:
+        made.update(port_name_format="Ethernet{0}", port_segment_size=draws.choice([0, 2]), first_port_name=draws.choice([None, "mgmt"]))
     if kind == "docker" and draws.random() < 0.2:
         made["custom_adapters"] = [{"adapter_number": 0, "mac_address": "02:aa:00:00:00:%02x" % number}]
     return made
@@ -53,9 +73,9 @@ def free(nodes):
     ports = {}
     for made in nodes:
         kind, given = made["node_type"], made["properties"]
-        if kind == "docker":
+        if kind in ("docker", "qemu"):
             ports[made["node_id"]] = [(adapter, 0) for adapter in range(given["adapters"])]
-        elif kind == "vpcs":
+        elif kind in ("vpcs", "traceng"):
             ports[made["node_id"]] = [(0, 0)]
         else:
             ports[made["node_id"]] = [(0, port["port_number"]) for port in given["ports_mapping"]]
@@ -63,10 +83,13 @@ def free(nodes):
 
 
 def make(draws, folder, _number):
-    kinds = ["vpcs", "docker", "vpcs", "docker", "ethernet_switch", "ethernet_hub"]
+    kinds = ["vpcs", "docker"] * 4 + ["ethernet_switch", "ethernet_hub"] * 2 + ["cloud", "nat", "traceng"]
+    if draws.random() < 0.01:
+        kinds.append("qemu")
     nodes = [node(draws, draws.choice(kinds), number) for number in range(1, draws.randrange(3, 9))]
     ports, links, joined = free(nodes), [], {made["node_id"]: made["node_id"] for made in nodes}
     switches = {made["node_id"] for made in nodes if made["node_type"].startswith("ethernet")}
+    doors = {made["node_id"] for made in nodes if made["node_type"] in ("nat", "cloud")}
 
     def root(at):
         while joined[at] != at:
@@ -78,6 +101,8 @@ def make(draws, folder, _number):
         if len(both) < 2:
             break
         one, two = draws.sample(both, 2)
+        if one in doors and two in doors:
+            continue
         if one in switches and two in switches:
             # GNS3's switches have no spanning tree: nobody builds a loop of them.
             if root(one) == root(two):
@@ -129,10 +154,11 @@ async def meaning(path):
         made._properties = data["properties"]
         made._list_ports()
         known[data["node_id"]] = made
-        name = data["name"].replace(" ", "-")
+        name = called(data["name"])
+        if data["node_type"] in ("nat", "cloud"):
+            continue
         if data["node_type"].startswith("ethernet"):
-            vlans = [port.get("vlan", 1) for port in data["properties"]["ports_mapping"]]
-            found["nodes"][name] = {"kind": "switch", "vlans": any(vlan != 1 for vlan in vlans)}
+            found["nodes"][name] = {"kind": "switch"}
             continue
         given = data["properties"]
         found["nodes"][name] = {"kind": "node"}
@@ -153,7 +179,12 @@ async def meaning(path):
             if port is None or port.link is not None:
                 continue
             port.link = link
-            name = of.name.replace(" ", "-")
+            name = called(of.name)
+            if of.node_type in ("nat", "cloud"):
+                # A lab has doors instead of such nodes.
+                inner = {each["port_number"]: each["interface"] for each in of.properties["ports_mapping"]}
+                ends.append("internet" if of.node_type == "nat" else "host:" + inner[end["port_number"]])
+                continue
             if of.node_type.startswith("ethernet"):
                 ends.append(name)
                 continue
@@ -163,6 +194,15 @@ async def meaning(path):
             found["interfaces"].setdefault(name, {})[iface] = {"mac": mac} if mac else {"there": True}
         if len(ends) == 2:
             import lab
+            for end, other in (data["nodes"], ends[::-1][:1]), (data["nodes"][::-1], ends[:1]):
+                of = known[end[0]["node_id"]]
+                if of.node_type == "ethernet_switch":
+                    inner = {each["port_number"]: each for each in of.properties["ports_mapping"]}[end[0]["port_number"]]
+                    rule = [inner.get("type", "access"), inner.get("vlan", 1)]
+                    if rule != ["access", 1]:
+                        rules = found["nodes"][called(of.name)].setdefault("ports", {}).setdefault(other[0], [])
+                        # Of links to one end the same rule counts once.
+                        rules += [rule] if rule not in rules else []
             way = shape(link.filters)
             lab.put(found["links"], *lab.link(ends, [way, way], there=True))
     return found
@@ -198,15 +238,18 @@ def ours(found, tree, _report):
     for name, made in found["nodes"].items():
         if made["kind"] == "switch" or name in (tree.get("switches") or {}):
             given = (tree["switches"][name] or {}).get("ports") or {}
-            vlans = [port.get("vlan", 1) for port in given.values()]
-            found["nodes"][name] = {"kind": "switch", "vlans": (tree["switches"][name] or {}).get("kind") == "shm"
-                                    or any(vlan != 1 for vlan in vlans)}
+            rules = {end: ["dot1q", port["native"]] if "trunk" in port else ["access", port["vlan"]] for end, port in given.items()}
+            found["nodes"][name] = {"kind": "switch"}
+            rules = {end: [rule] for end, rule in rules.items() if rule != ["access", 1]}
+            if rules:
+                found["nodes"][name]["ports"] = rules
             continue
         kept = {key: made[key] for key in ("kind", "image", "env") if key in made}
         if made.get("run"):
             import shlex
             kept["command"] = shlex.join(made["run"][0])
         found["nodes"][name] = kept
+    found["interfaces"].pop("host", None)
     for own in found["interfaces"].values():
         for name, interface in own.items():
             own[name] = {"mac": interface["mac"]} if "mac" in interface else {"there": True}
@@ -221,4 +264,14 @@ def ours(found, tree, _report):
 
 
 def told(path, _theirs, _ours, item):
-    return path[0] == "links" and path[-1] == "loss" and "filters." in item["item"]
+    """Whether a line is about a difference: of a link, by its ends; of a switch's port, by its list; of a machine with a vendor's image."""
+    why = item["why"] or ""
+    if any("vm" in part for part in path) and why.startswith("netloom runs no qemu"):
+        return True
+    if path[0] == "links":
+        names = path[1].split(" #")[0].split(" -- ")
+        ends = [names, names[::-1]]
+        return "links[" in item["item"] and any('link "%s--%s"' % tuple(end) in why for end in ends)
+    if path[0] == "nodes" and "ports" in path:
+        return "ports_mapping" in item["item"] and item["verdict"] == "left_out"
+    return False

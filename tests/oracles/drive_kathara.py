@@ -64,6 +64,11 @@ def device(draws, name, number, domains):
             if key == "port":
                 value %= 7000 + number * 50 + draws.randrange(4)
             lines.append("%s[%s]=%s" % (name, key, quoted(draws, value)))
+    # Ports are published of devices with a way to the host alone.
+    if any("[port]" in line for line in lines) and draws.random() < 0.98:
+        lines.append("%s[bridged]=true" % name)
+    if draws.random() < 0.05:
+        lines.append("%s[%s]=%s" % (name, draws.choice(["comment", "x_y", "IPV6"]), quoted(draws, draws.choice(["a b", "1", "c:d"]))))
     return lines or ["%s[image]=kathara/base" % name]
 
 
@@ -73,7 +78,7 @@ def make(draws, folder, _number):
     draws.shuffle(names)
     words = ["A", "B", "C", "lan1", "lan_2", "net", "X9", "0", "12"]
     domains = [word + draws.choice(["", "", "_"]) for word in draws.sample(words, 4)]
-    about = ['LAB_NAME="two lans"', 'LAB_DESCRIPTION="a # b"', 'LAB_VERSION="1.0"', 'LAB_AUTHOR="A, B"', 'LAB_WEB="x.y/"']
+    about = ['LAB_NAME="two lans"', 'LAB_DESCRIPTION="a # b"', 'LAB_VERSION="1.0"', 'LAB_AUTHOR="A, B"', 'LAB_WEB="x.y/"', "LAB_EMAIL=a@b.c"]
     lines = [line for line in about if draws.random() < 0.3]
     devices = [device(draws, name, number, domains) for number, name in enumerate(names)]
     of_all = [line for own in devices for line in own + draws.choice([[], [""], ["# next"]])]

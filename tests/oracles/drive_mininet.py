@@ -55,6 +55,8 @@ class Script:
                 ["'via %s'" % near, "'dev %s-eth0'" % name, "'%s-eth0'" % name, "'via %s metric 5'" % near]))
         if self.chance(0.08) and not plain:
             given.append("cls=Small, size=%d" % self.count)
+        elif self.chance(0.06):
+            given.append("cls=CPULimitedHost, cpu=%s" % self.draws.choice(["0.5", "0.25", "1", "0.125", "0.333"]))
         return given
 
     def shapes(self):
@@ -72,6 +74,10 @@ class Script:
             given.append("max_queue_size=%s" % self.draws.choice(["10", "100", "1000", "0"]))
         if self.chance(0.1):
             given.append("use_htb=True")
+        if self.chance(0.06):
+            given += self.draws.choice([["use_tbf=True"], ["use_hfsc=True"], ["use_tbf=True", "latency_ms=50"], ["speedup=20"]])
+        if self.chance(0.002):
+            given.append(self.draws.choice(["enable_red=True", "enable_ecn=True"]))
         return given
 
     def link(self, one, two, hosts, ports):
@@ -92,9 +98,14 @@ class Script:
                 if inner:
                     given.append("params%d={%s}" % (number, ", ".join(inner)))
         if self.chance(0.35):
-            given.append("cls=%s" % self.draws.choice(["TCLink", "TCLink", "TCLink", "Mine", "Link", "TCULink"]))
+            given.append("cls=%s" % self.draws.choice(
+                ["TCLink", "TCLink", "TCLink", "Mine", "Link", "TCULink", "partial(TCLink, bw=40)", "Slow"]))
+        elif self.chance(0.06):
+            given.append(self.draws.choice(["cls1=TCIntf", "cls2=TCIntf", "cls1=TCIntf, cls2=TCIntf", "intf=TCIntf"]))
         if self.chance(0.35):
-            given += self.shapes()
+            # Those of a class of the script's own stand in it already.
+            fixed = "Slow" in " ".join(given) or "partial" in " ".join(given)
+            given += [shape for shape in self.shapes() if not (fixed and shape.startswith(("bw", "delay")))]
         return given
 
     def network(self):
@@ -105,12 +116,16 @@ class Script:
         if self.chance(0.3):
             given.append("autoSetMacs=True")
         if self.chance(0.3):
-            given.append("link=TCLink")
+            given.append("link=%s" % self.draws.choice(["TCLink", "TCLink", "TCLink", "partial(TCLink, loss=2)"]))
         elif self.chance(0.07):
             given.append("intf=TCIntf")
-        kind = self.draws.randrange(8)
+        kind = self.draws.randrange(10)
         if kind < 2:
             given.append("controller=None")
+        elif kind == 8:
+            given.append("controller=NullController")
+        elif kind == 9:
+            given.append("controller=[Controller, partial(RemoteController, ip='127.0.0.1', port=6655)]")
         elif kind == 2:
             given.append("controller=RemoteController")
         elif kind == 3:
@@ -122,21 +137,28 @@ class Script:
             given.append("switch=LinuxBridge")
         elif kind == 2:
             given.append("switch=lambda name, **params: OVSSwitch(name, **dict(params, failMode='standalone'))")
-        if self.chance(0.05):
-            given.append("host=Plain")
+        if self.chance(0.1):
+            given.append("host=%s" % self.draws.choice(["Plain", "partial(CPULimitedHost, cpu=0.2)"]))
         return given
 
 
 HEAD = """\
+from functools import partial
 from mininet.net import Mininet
-from mininet.topo import Topo
-from mininet.link import Link, TCLink, TCULink, TCIntf
-from mininet.node import Controller, Host, Node, OVSSwitch, OVSBridge, RemoteController
+from mininet.topo import LinearTopo, MinimalTopo, SingleSwitchReversedTopo, SingleSwitchTopo, Topo
+from mininet.topolib import TorusTopo, TreeTopo
+from mininet.link import Intf, Link, TCLink, TCULink, TCIntf
+from mininet.node import Controller, CPULimitedHost, Host, Node, NullController, OVSSwitch, OVSBridge, RemoteController
 from mininet.nodelib import LinuxBridge
 
 
 class Mine(TCLink):
     pass
+
+
+class Slow(TCLink):
+    def __init__(self, *args, **params):
+        TCLink.__init__(self, *args, **dict(dict(delay='9ms', bw=7), **params))
 
 
 class Small(Host):
@@ -166,6 +188,23 @@ def pairs(draws):
     return hosts, switches, links
 
 
+def of_library(script):
+    """A script with a topology of Mininet's own."""
+    made = script.draws.choice(["LinearTopo(k=3)", "LinearTopo(3, 2)", "TreeTopo(2, 2)", "TreeTopo(depth=1, fanout=3)", "SingleSwitchTopo(4)",
+                                "SingleSwitchReversedTopo(3)", "MinimalTopo()", "LinearTopo(k=2, n=2, hopts=dict(mac=None), sopts=dict())",
+                                "SingleSwitchTopo(k=2, lopts=dict(delay='3ms'))"])
+    script.say("net = Mininet(%s)" % ", ".join(["topo=%s" % made] + script.network()))
+    if script.chance(0.4):
+        script.say("h9 = net.addHost('h9')")
+        script.say("net.addLink(h9, net.get('s1')%s)" % script.draws.choice(["", ", port2=12", ", cls=TCLink, bw=3"]))
+        script.say("h9.setIP(%s)" % script.address() if script.chance(0.5) else "h9.configDefault()")
+    if script.chance(0.3):
+        script.say("net.addNAT()%s" % script.draws.choice(["", ".configDefault()"]))
+    script.say("net.start()")
+    after(script, ["net.hosts[0]"])
+    script.say("net.stop()")
+
+
 def of_topo(script):
     """A script with a Topo."""
     hosts, switches, links = pairs(script.draws)
@@ -181,6 +220,13 @@ def of_topo(script):
     for one, two in links:
         given = ", ".join([repr(one), repr(two)] + script.link(one, two, hosts, ports))
         script.say("        self.addLink(%s)" % given)
+    if links and script.chance(0.15):
+        one, two = script.draws.choice(links)
+        script.say("        self.setlinkInfo(%r, %r, dict(self.linkInfo(%r, %r), delay='8ms', loss=4))" % (one, two, one, two))
+    if script.chance(0.1):
+        script.say("        self.g.node[%r]['ip'] = %s" % (script.draws.choice(hosts), script.address()))
+    if script.chance(0.1):
+        script.say("        assert self.port(%r, %r)" % script.draws.choice(links))
     made = []
     if script.chance(0.2):
         made.append("hopts=dict(defaultRoute='via 10.0.0.77')")
@@ -211,16 +257,20 @@ def of_net(script):
             given.append("dpid='%x'" % script.draws.randrange(16, 4000))
         if script.chance(0.15):
             given.append("failMode='standalone'")
+        elif script.chance(0.1):
+            given.append("cls=%s" % script.draws.choice(["OVSBridge", "LinuxBridge", "OVSBridge, stp=True", "OVSSwitch"]))
+        elif script.chance(0.1):
+            given.append("protocols=%s" % script.draws.choice(["'OpenFlow13'", "'OpenFlow10'", "'OpenFlow10,OpenFlow13'"]))
         script.say("%s = net.addSwitch(%s)" % (switch, ", ".join(given)))
     if script.chance(0.4):
         script.say("net.addController('c0'%s)" % script.draws.choice(
-            ["" if "controller=None" not in script.lines[0] else ", controller=Controller",
+            ["" if "controller=None" not in script.lines[0] and "controller=[" not in script.lines[0] else ", controller=Controller",
              ", controller=RemoteController, ip='127.0.0.1', port=6653",
              ", controller=lambda name: RemoteController(name, ip='127.0.0.1', port=6699)"]))
     ports, made = {}, []
     for one, two in links:
-        if script.chance(0.06):
-            script.say("Link(%s, %s)" % (one, two))
+        if script.chance(0.09):
+            script.say(script.draws.choice(["Link(%s, %s)", "%s.linkTo(%s)", "%s.linkTo(%s, link=TCLink)"]) % (one, two))
             continue
         made.append((one, two))
         given = ", ".join([one, two] + script.link(one, two, hosts, ports))
@@ -230,11 +280,31 @@ def of_net(script):
         script.say("net.delLinkBetween(%s, %s)" % (one, two))
         script.say("net.addLink(%s, %s)" % (one, two))
     before(script, hosts)
+    if script.chance(0.1) and len(hosts) > 2:
+        gone = hosts.pop(0)
+        script.say("net.delHost(%s)" % gone)
+        script.say("net.addLink(%s, %s)" % (hosts[0], switches[0]))
+    if script.chance(0.08):
+        script.say("late = net.addLink(%s, %s, cls=TCLink, bw=5)" % (hosts[0], switches[0]))
+        script.say("late.intf%d.config(%s)" % (script.draws.choice([1, 2]), script.draws.choice(["delay='4ms'", "bw=6, loss=1", "jitter='2ms'", "max_queue_size=20"])))
     if script.chance(0.5):
         script.say("net.build()")
-    script.say("net.start()")
+        if script.chance(0.15):
+            script.say("net.addNAT(%s)%s" % (script.draws.choice(["", "ip='10.0.0.250/8'", "connect=%s" % switches[0]]), script.draws.choice(["", ".configDefault()"])))
+    elif script.chance(0.1):
+        script.say("net.addNAT()")
+    start(script, switches)
     after(script, hosts)
     script.say("net.stop()")
+
+
+def start(script, switches):
+    """Starts everything, or one switch after the other with controllers of its own."""
+    if "net.build()" not in script.lines or script.chance(0.8):
+        return script.say("net.start()")
+    for switch in switches:
+        script.say("%s.start(%s)" % (switch, script.draws.choice(["net.controllers", "net.controllers[:1]", "[]"])))
+    return None
 
 
 def before(script, hosts):
@@ -254,11 +324,15 @@ def after(script, hosts):
         script.say("%s.setIP(%s)" % (host, "'10.0.9.%d/24'" % script.draws.randrange(1, 200)))
     if script.chance(0.2):
         script.say("%s.cmd('sysctl -w net.ipv4.ip_forward=1')" % host)
+    if script.chance(0.1):
+        script.say("if %s.intfs:" % host)
+        script.say("    " + script.draws.choice(["%s.setMAC('00:00:00:00:77:01')", "%s.intf().setIP('10.0.9.201/24')", "%s.intf().config(ip='10.0.9.202/16')",
+                                                 "%s.setDefaultRoute('dev ' + %s.intfNames()[0])", "%s.setDefaultRoute(%s.intf())"]).replace("%s", host))
 
 
 def make(draws, folder, number):
     script = Script(draws)
-    (of_topo if number % 2 else of_net)(script)
+    (of_library if number % 10 == 3 else of_topo if number % 2 else of_net)(script)
     path = os.path.join(folder, "lab.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(HEAD + "\n".join(script.lines) + "\n")
@@ -330,8 +404,14 @@ def host(node):
     if commands:
         made["commands"] = commands
     if "limits" in node:
-        made["cpu"] = float(str(node["limits"]["cpu"]).rstrip("%")) / 100
+        made["cpu"] = float(node["limits"]["cpu"])
     return made
+
+
+#: How scripts call what links do.
+SAID = {"rate": ["bw", "speedup"], "delay": ["delay", "jitter"], "jitter": ["jitter"], "jitter-shape": ["jitter"],
+        "loss": ["loss", "max_queue_size"], "queue": ["max_queue_size"], "limit": ["max_queue_size"],
+        "red": ["enable_red", "enable_ecn"]}
 
 
 def told(path, _theirs, _ours, item):
@@ -341,5 +421,8 @@ def told(path, _theirs, _ours, item):
         return words[0] == "links" and path[1] in words[1] and (item["why"] or "").startswith("the switch's port")
     if path[0] == "links":
         ends = [end.split(":")[0] for end in path[1].split(" #")[0].split(" -- ")]
-        return words[0] == "links" and sorted(words[1].split("#")[0].split("--")) == sorted(ends)
+        if words[0] != "links" or sorted(words[1].split("#")[0].split("--")) != sorted(ends):
+            return False
+        # The whole of it, or what is called like this.
+        return len(words) == 2 or words[-1] in SAID.get(path[-1], [])
     return path[1] in words and path[-1] in words

@@ -21,7 +21,11 @@ class Topology:
         self.routers = draws.sample(names, min(count, 6))
         self.hosts = ["h%d" % number for number in range(1, draws.randrange(1, 4))]
         self.nodes = {name: {} for name in self.routers + self.hosts}
-        self.pools = ["core"]
+        self.defaults = {"device": "frr"}
+        self.bridges = []
+        if self.chance(0.15):
+            self.bridges = draws.sample(["br", "sw2"], draws.choice([1, 1, 2]))
+            self.nodes.update((name, {"device": "linux", "role": "bridge"}) for name in self.bridges)
 
     def chance(self, share):
         return self.draws.random() < share
@@ -41,15 +45,28 @@ class Topology:
                 {"ipv4": "10.2.0.0/16", "prefix": 30}, {"ipv4": "10.9.0.0/24", "prefix": 31}, {"ipv4": True}, {"unnumbered": True},
                 {"ipv4": "10.9.0.0/20"}])
         pools["core"] = self.draws.choice([{"ipv4": "10.7.0.0/24", "prefix": 30}, {"ipv4": "10.7.0.0/16"}, {"ipv4": "10.7.0.0/24", "prefix": 31}])
+        for name in ("lan", "core"):
+            if self.chance(0.08):
+                pools.setdefault(name, {})["allocation"] = self.draws.choice(["sequential", "id_based"])
+        if self.chance(0.06):
+            pools["router_id"] = {"ipv4": "10.66.0.0/24", "prefix": 32}
+        if self.chance(0.1):
+            pools[self.draws.choice(["lan", "p2p", "core"])] = "172.29.0.0/16"
         self.tree["addressing"] = pools
+        if self.chance(0.1):
+            self.defaults["addressing"] = {"p2p": {"ipv4": "10.31.0.0/16"}, "lan": {"prefix": 25}}
         if self.chance(0.2):
             self.tree["prefix"] = {"home": {"ipv4": "192.168.77.0/24"}, "away": {"pool": "lan"}}
 
     def node(self, name, number):
         """The attributes of a node."""
         node = self.nodes[name]
+        if name in self.bridges:
+            return
         if name in self.hosts:
             node["device"] = "linux"
+            if self.chance(0.05):
+                node["loopback"] = self.draws.choice([True, False])
         if self.chance(0.15):
             node["id"] = 20 + number * 7 if self.chance(0.6) else number + 1
         if self.chance(0.06):
@@ -79,6 +96,15 @@ class Topology:
             groups["all"] = {"mtu": 1490}
         if self.chance(0.2):
             groups["frr"] = {"ospf.reference_bandwidth": 5000}
+        if self.chance(0.15) and "ospf" in self.tree.get("module", []):
+            groups["areas"] = {"members": self.routers[:1], self.draws.choice(["ospf.area", "node_data"]): {"ospf.area": 4}}
+            if "ospf.area" in groups["areas"]:
+                groups["areas"]["ospf.area"] = 4
+        if self.chance(0.15):
+            groups["named"] = {"mtu": 1466}
+            self.nodes[self.routers[-1]]["group"] = self.draws.choice(["named", ["named"]])
+        if self.chance(0.1) and "module" not in self.tree:
+            groups["speakers"] = {"members": list(self.routers), "module": ["ospf"]}
         self.tree["groups"] = groups
 
     def modules(self):
@@ -88,7 +114,9 @@ class Topology:
             self.tree["module"] = named
         if "ospf" in named:
             if self.chance(0.2):
-                self.tree["ospf"] = {"area": self.draws.choice([1, "0.0.0.2"])}
+                self.tree["ospf"] = self.draws.choice([{"area": 1}, {"area": "0.0.0.2"}, {"reference_bandwidth": 20000}, {"passive": True}])
+            if self.chance(0.08):
+                self.defaults["ospf"] = {"area": 7}
             for name in self.routers:
                 if self.chance(0.15):
                     self.nodes[name]["ospf"] = self.draws.choice([{"area": 3}, {"reference_bandwidth": 1000}, {"router_id": "1.2.3.4"}])
@@ -104,15 +132,22 @@ class Topology:
                 for name in self.routers:
                     self.nodes[name]["bgp"] = {"as": self.draws.choice([65000, 65000, 65001, 65002])}
             for name in self.routers:
-                if self.chance(0.1):
-                    self.nodes[name].setdefault("bgp", {})["originate"] = ["172.31.%d.0/24" % len(name)]
+                own = self.nodes[name]
+                for key, values in (("originate", [["172.31.%d.0/24" % len(name)], "172.31.9.0/24"]), ("next_hop_self", [False, True]),
+                                    ("advertise_loopback", [False]), ("rr", [True]), ("router_id", ["10.55.0.%d" % len(name)])):
+                    if self.chance(0.06):
+                        own.setdefault("bgp", {})[key] = self.draws.choice(values)
+            if self.chance(0.1):
+                self.tree.setdefault("bgp", {})["next_hop_self"] = False
+            if self.chance(0.1):
+                self.tree.setdefault("bgp", {})["advertise_loopback"] = False
 
     def shapes(self):
         """`tc` of a link."""
         found = {}
         for key, values, share in (("delay", [1, 10, 2.5, "20ms"], 0.6), ("jitter", [1, 0.5], 0.2), ("loss", [1, 0.5, 10], 0.3),
-                                   ("rate", [1000, 10000, 512], 0.3), ("duplicate", [1], 0.1), ("corrupt", [0.1], 0.1)):
-            if self.chance(share) and (key != "jitter" or "delay" in found):
+                                   ("rate", [1000, 10000, 512], 0.3), ("duplicate", [1], 0.1), ("corrupt", [0.1], 0.1), ("reorder", [2, 25], 0.1)):
+            if self.chance(share) and (key not in ("jitter", "reorder") or "delay" in found):
                 found[key] = self.draws.choice(values)
         return found
 
@@ -120,7 +155,7 @@ class Topology:
         """The attributes of an end."""
         found = {}
         if self.chance(0.06):
-            found["ipv4"] = self.draws.choice([False, 7, True] if name in self.routers else [False, 7])
+            found["ipv4"] = self.draws.choice([False, 7, True, -2, 3] if name in self.routers else [False, 7, -2])
         if self.chance(0.06):
             found["mtu"] = self.draws.choice([1350, 1600])
         if self.chance(0.04):
@@ -128,7 +163,8 @@ class Topology:
         elif self.chance(0.05):
             found["ifindex"] = self.draws.randrange(5, 9)
         if "ospf" in self.tree.get("module", []) and name in self.routers and self.chance(0.1):
-            found["ospf"] = self.draws.choice([{"cost": 12}, {"area": 5}, {"passive": True}, {"network_type": "broadcast"}])
+            found["ospf"] = self.draws.choice([{"cost": 12}, {"area": 5}, {"passive": True}, {"passive": False}, {"network_type": "broadcast"},
+                                               {"network_type": "point-to-multipoint"}, False])
         if self.chance(0.05):
             found["tc"] = self.shapes()
         return found
@@ -156,7 +192,19 @@ class Topology:
         elif kind == 5 and "prefix" in self.tree:
             found["prefix"] = self.draws.choice(["home", "away"])
         if self.chance(0.12):
-            found["type"] = self.draws.choice(["lan", "p2p"]) if len(ends) == 2 else "lan"
+            found["type"] = self.draws.choice(["lan", "p2p"]) if len(ends) == 2 else "stub" if len(ends) == 1 else "lan"
+        if self.chance(0.06):
+            found["prefix"] = self.draws.choice([
+                {"ipv4": "192.168.%d.0/28" % self.draws.randrange(60, 90), "allocation": self.draws.choice(["sequential", "id_based"])},
+                {"allocation": "sequential"}, {"ipv4": True}])
+        if "ospf" in self.tree.get("module", []) and self.chance(0.1):
+            found["ospf"] = self.draws.choice([{"cost": 33}, {"area": 6}, {"passive": True}, {"network_type": "point-to-point"}, False])
+        if "bgp" in self.tree.get("module", []) and self.chance(0.1):
+            found["bgp"] = self.draws.choice([{"advertise": True}, {"advertise": False}])
+        if self.bridges and len(ends) > 1 and self.chance(0.3):
+            found["bridge"] = self.draws.choice(self.bridges)
+        elif self.chance(0.03):
+            found["bridge"] = "lanbr"
         if self.chance(0.12):
             found["tc"] = self.shapes()
         if self.chance(0.08):
@@ -172,13 +220,21 @@ class Topology:
     def link(self):
         """A link in one of its forms."""
         count = self.draws.choice([1, 2, 2, 2, 2, 2, 3, 4])
-        ends = self.draws.sample(list(self.nodes), min(count, len(self.nodes)))
+        usual = [name for name in self.nodes if name not in self.bridges]
+        ends = self.draws.sample(usual, min(count, len(usual)))
+        if self.bridges and len(ends) > 1 and self.chance(0.35):
+            ends = [ends[0], self.draws.choice(self.bridges)]
+            self.draws.shuffle(ends)
         kind = self.draws.randrange(6)
+        if self.chance(0.02) and not self.bridges:
+            return "%s-%s" % (ends[0], ends[0])
         if kind == 0 and len(ends) > 1:
             return self.draws.choice(["-", " - "]).join(ends)
         if kind == 1:
             return ends
         found = self.attributes(ends)
+        if set(ends) & set(self.bridges):
+            found = {key: value for key, value in found.items() if key in ("mtu", "tc", "bandwidth", "ospf")}
         if kind == 2:
             found["interfaces"] = [dict({"node": name}, **self.end(name)) if self.chance(0.7) else name for name in ends]
         else:
@@ -192,16 +248,37 @@ class Topology:
         for number, name in enumerate(self.nodes):
             self.node(name, number)
         self.groups()
-        self.tree["defaults"] = {"device": "frr"}
         if self.chance(0.05):
-            self.tree["defaults"]["interfaces"] = {"mtu": 1470}
+            self.defaults["interfaces"] = {"mtu": 1470}
+        if self.chance(0.05):
+            self.defaults["devices"] = {"frr": {"mtu": 1455}}
+        self.tree["defaults"] = self.defaults
         plain = all(not node for node in self.nodes.values())
+        if self.chance(0.2):
+            self.nodes = {name: dotted(node) for name, node in self.nodes.items()}
         self.tree["nodes"] = list(self.nodes) if plain else {name: node or None for name, node in self.nodes.items()}
+        if not plain and self.chance(0.1):
+            self.tree["nodes"] = [dict(node, name=name) if node else name for name, node in self.nodes.items()]
         links = [self.link() for _ in range(self.draws.randrange(1, 9))]
+        if self.chance(0.2):
+            links = [dotted(link) if isinstance(link, dict) and "interfaces" not in link else link for link in links]
+        if self.chance(0.15):
+            self.tree = dotted(self.tree, ["ospf", "bgp", "defaults", "addressing"])
         if self.chance(0.1):
             links.append({"group": "more", "members": [self.draws.sample(list(self.nodes), 2)], "mtu": 1444})
         self.tree["links"] = links
         return self.tree
+
+
+def dotted(tree, keys=("ospf", "bgp", "loopback", "tc", "prefix")):
+    """A tree with keys that have dots in the place of maps."""
+    found = {}
+    for key, value in tree.items():
+        if key in keys and isinstance(value, dict) and value and all("." not in str(name) for name in value):
+            found.update(("%s.%s" % (key, name), own) for name, own in value.items())
+        else:
+            found[key] = value
+    return found
 
 
 ANSWERS = {}

@@ -16,6 +16,7 @@ logging.disable(logging.CRITICAL)
 
 def sysctls(machine):
     """Settings of a device, as DockerMachine.create gives them."""
+    # Those that every node of ours has stay away: rp_filter and accept_ra are 0.
     found = {"net.ipv4.ip_forward": "1", "net.ipv4.icmp_ratelimit": "0"}
     if machine.is_ipv6_enabled():
         found.update({"net.ipv6.conf.all.forwarding": "1", "net.ipv6.icmp.ratelimit": "0",
@@ -59,7 +60,8 @@ def one(folder, name, machine):
         "bridged": bool(machine.is_bridged()),
         "sysctl": sysctls(machine),
         "env": dict(machine.meta["envs"]),
-        "port": ports,
+        # Only Docker's bridge leads to the host.
+        "port": ports if machine.is_bridged() else {},
         "ulimit": {key: [each["soft"], each["hard"]] for key, each in machine.meta["ulimits"].items()},
         "exec": list(machine.meta["exec_commands"]),
         "program": [word for part in words for word in part],

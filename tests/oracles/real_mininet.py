@@ -24,6 +24,8 @@ import mininet.util as util  # noqa: E402
 
 #: Interfaces by node and name, and default routes by node.
 state, routes, commands, cpus = {}, {}, [], {}
+#: Interfaces that went with the other end of their link, which Mininet still knows.
+gone = set()
 last, made_links = [None], []
 SCRIPT = sys.argv[2]
 
@@ -40,6 +42,8 @@ def run(node, text):
     """Notes what a command makes; its output."""
     for part in text.split(";"):
         words = part.split()
+        if any((node.name, word) in gone for word in words[1:5]):
+            continue
         if words[:1] == ["ifconfig"] and len(words) > 2 and words[1] != "lo":
             own = interface(node, words[1])
             for word in words[2:]:
@@ -195,12 +199,21 @@ def patch():
         made_links.append(self)
 
     def deleted(self):
-        made_links.remove(self)
-        for intf in (self.intf1, self.intf2):
-            state.get(intf.node.name, {}).pop(intf.name, None)
         unwire(self)
 
+    def away(self):
+        """An interface takes the other end of its link with it."""
+        for link in [link for link in made_links if self in (link.intf1, link.intf2)]:
+            made_links.remove(link)
+            for intf in (link.intf1, link.intf2):
+                state.get(intf.node.name, {}).pop(intf.name, None)
+                gone.add((intf.node.name, intf.name))
+        delete(self)
+
     links.Link.__init__, links.Link.delete = linked, deleted
+    delete, links.Intf.delete = links.Intf.delete, away
+    for switch in (nodes.OVSSwitch, nodes.OVSBridge, nodelib.LinuxBridge):
+        switch.start = started
     nets.Mininet.start = start
     nets.Mininet.stop = stop
     nets.CLI = stop
@@ -217,7 +230,14 @@ def pair(intf1, intf2, addr1=None, addr2=None, node1=None, node2=None, deleteInt
             raise Exception("%s exists" % name)
         if len(name) > 15:
             raise Exception("%s is too long" % name)
+        gone.discard((node.name, name))
         interface(node, name).update({"mac": mac} if mac else {})
+
+
+def started(self, controllers):
+    """A switch that is started alone starts the network, too."""
+    self.given = list(controllers)
+    last[0].started_here = True
 
 
 def start(self):
@@ -253,6 +273,8 @@ def meaning(net):
         if run_here:
             node["commands"] = run_here
         for intf in host.intfList():
+            if (host.name, intf.name) in gone:
+                continue
             made = state.get(host.name, {}).get(intf.name, {})
             own = found["interfaces"].setdefault(host.name, {})[intf.name] = {}
             own["addresses"] = made.get("addresses", [])
@@ -272,18 +294,19 @@ def switch_of(net, switch):
     made = {"kind": "switch", "forwards": "learning"}
     bridge = isinstance(switch, (nodes.OVSBridge, nodelib.LinuxBridge))
     standalone = getattr(switch, "failMode", None) == "standalone"
-    remote = [c for c in net.controllers if isinstance(c, nodes.RemoteController)]
+    own = getattr(switch, "given", net.controllers)
+    remote = [c for c in own if isinstance(c, nodes.RemoteController)]
     if bridge:
         return made
     if remote:
         made["forwards"] = "openflow"
         made["controllers"] = sorted("%s:%s" % (c.ip, c.port or 6653) for c in remote)
-    elif not net.controllers and not standalone:
+    elif not own and not standalone:
         made["forwards"] = "flows"
     if made["forwards"] != "learning":
         made["dpid"] = int(switch.dpid, 16)
         made["fail"] = "standalone" if standalone else "secure"
-        made["ports"] = {end(peer(intf)): switch.ports[intf] for intf in switch.intfList() if intf.link}
+        made["ports"] = {end(peer(intf)): switch.ports[intf] for intf in switch.intfList() if intf.link and (switch.name, intf.name) not in gone}
     return made
 
 

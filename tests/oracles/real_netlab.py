@@ -10,7 +10,7 @@ import sys
 from netsim import augment
 from netsim.cli import load_topology
 from netsim.data import get_box
-from netsim.utils import log
+from netsim.utils import log, read
 
 GIVEN = {"topology": "topology.yml", "defaults": None, "settings": None, "device": None, "provider": None, "plugin": None,
          "log": False, "verbose": False, "quiet": True, "logging": False, "debug": None, "warning": False,
@@ -71,7 +71,12 @@ def bgp(data):
 def meaning(topology):
     """A topology in the words of the driver."""
     nodes, interfaces, links = {}, {}, {}
+    bridges = {name: {each.ifname: each.get("vlan", {}).get("access") for each in node.interfaces}
+               for name, node in topology.nodes.items() if node.get("role") == "bridge"}
+    lans = {}
     for name, node in topology.nodes.items():
+        if name in bridges:
+            continue
         role = node.get("role", "router")
         found = {"role": role, "loopback": [address(node.loopback.ipv4)] if "ipv4" in node.get("loopback", {}) else []}
         if role == "host":
@@ -97,8 +102,14 @@ def meaning(topology):
             interfaces[name][each.ifname] = interface(node, each)
     for link in topology.get("links", []):
         if link.get("type") != "loopback":
-            ends = sorted("%s:%s" % (each.node, each.ifname) for each in link.interfaces)
-            links[" ".join(ends)] = True
+            ends = ["%s:%s" % (each.node, each.ifname) for each in link.interfaces if each.node not in bridges]
+            joins = [(each.node, bridges[each.node].get(each.ifname)) for each in link.interfaces if each.node in bridges]
+            # What a bridge joins in one VLAN is one network.
+            if joins:
+                lans.setdefault(joins[0], []).extend(ends)
+            else:
+                links[" ".join(sorted(ends))] = True
+    links.update((" ".join(sorted(ends)), True) for ends in lans.values())
     return {"nodes": nodes, "interfaces": interfaces, "links": links}
 
 
@@ -118,6 +129,8 @@ def one(folder):
 
 def main():
     """Answers folder by folder, each in a process of its own: netlab keeps what it has read in global places."""
+    # Read once: all processes begin with it.
+    read.read_yaml("package:topology-defaults.yml")
     for line in sys.stdin:
         inner, outer = os.pipe()
         child = os.fork()

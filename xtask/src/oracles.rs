@@ -3,6 +3,8 @@
 //! Each of [`FORMATS`] has a driver in `tests/oracles`, in Python. The original program goes into a folder below
 //! `target/oracles`, in one version; the machine's own packages stay as they are.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +21,8 @@ usage: cargo xtask oracles [FORMAT...] [--n N] [--seed S] [--case NUMBER] [--wri
   --seed S       others than in every run (1)
   --case NUMBER  only this lab, in full
   --write        puts the table into docs/guide/import.md
+
+NETLOOM_CONTAINERLAB names the folder of a checkout of containerlab, whose types are asked then.
 ";
 
 /// Where a table goes, and what is around it.
@@ -46,6 +50,9 @@ enum Source {
     Deb(&'static [&'static str]),
     /// A module of Go, in versions that its `go.sum` names: a folder beside the drivers, built as `reader`.
     Go(&'static str),
+    /// A command of a module of Go that Go's module proxy does not have: a folder beside the drivers, built as `reader`
+    /// within a checkout of the module, whose folder stands in this variable.
+    Checkout { command: &'static str, variable: &'static str },
 }
 
 const FORMATS: &[Format] = &[
@@ -57,6 +64,11 @@ const FORMATS: &[Format] = &[
         name: "envsubst",
         title: "containerlab's envsubst 0.2.0",
         source: Source::Go("envsubst"),
+    },
+    Format {
+        name: "containerlab",
+        title: "containerlab's types 0.79",
+        source: Source::Checkout { command: "containerlab", variable: "NETLOOM_CONTAINERLAB" },
     },
 ];
 
@@ -82,6 +94,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let netloom = workspace::netloom(false)?;
     let mut rows = vec![];
     for format in chosen {
+        if let Source::Checkout { variable, .. } = format.source
+            && env::var_os(variable).is_none()
+        {
+            println!("{}: left out; set {variable} to the folder of a checkout", format.title);
+            continue;
+        }
         rows.push((format.title, ask(format, &netloom, &passed)?));
     }
     let table = table(&rows);
@@ -109,10 +127,13 @@ fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
     let (packages, debs): (&[&str], &[&str]) = match format.source {
         Source::Pip(packages) => (packages, &[]),
         Source::Deb(debs) => (&[], debs),
-        Source::Go(_) => (&[], &[]),
+        Source::Go(_) | Source::Checkout { .. } => (&[], &[]),
     };
     let done = folder.join("installed");
-    let module = if let Source::Go(_) = format.source { format.title } else { "" };
+    let module = match format.source {
+        Source::Go(_) | Source::Checkout { .. } => format.title,
+        _ => "",
+    };
     let wanted = format!("{YAML} {} {}{module}\n", packages.join(" "), debs.join(" "));
     if fs::read_to_string(&done).is_ok_and(|text| text == wanted) {
         return Ok(python);
@@ -139,9 +160,28 @@ fn installed(format: &Format, folder: &Path) -> Result<PathBuf> {
         go.args(["build", "-mod=readonly", "-buildvcs=false", "-o"]).arg(folder.join("reader"));
         workspace::must(go.arg(".").current_dir(source))?;
     }
+    if let Source::Checkout { command, variable } = format.source {
+        within(command, &env::var(variable).with_context(|| format!("read {variable}"))?, folder)?;
+    }
     // Last: an installation that was interrupted is made again.
     fs::write(&done, wanted).with_context(|| format!("write {}", done.display()))?;
     Ok(python)
+}
+
+/// Builds a command within a checkout, which stays as it is.
+fn within(command: &str, checkout: &str, folder: &Path) -> Result<()> {
+    let source = workspace::root().join("tests/oracles").join(command).join("main.go");
+    let place = Path::new(checkout).join("cmd/netloom-oracle/main.go");
+    let overlay = folder.join("overlay.json");
+    let replaced = [(place.to_string_lossy(), source.to_string_lossy())];
+    let replaced: BTreeMap<_, _> = replaced.into_iter().collect();
+    let text = serde_json::json!({ "Replace": replaced });
+    fs::write(&overlay, text.to_string())
+        .with_context(|| format!("write {}", overlay.display()))?;
+    let mut go = Command::new("go");
+    go.args(["build", "-mod=readonly", "-buildvcs=false", "-overlay"]).arg(&overlay);
+    go.arg("-o").arg(folder.join("reader")).arg("./cmd/netloom-oracle").current_dir(checkout);
+    workspace::must(&mut go)
 }
 
 /// The results as a table in Markdown.
