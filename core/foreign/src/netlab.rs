@@ -68,6 +68,13 @@ struct Interface<'a> {
     layers: Layers<'a>,
 }
 
+impl Interface<'_> {
+    /// Whether a bridge joins the link.
+    fn is_bridged(&self) -> bool {
+        self.role == Some(links::BRIDGED)
+    }
+}
+
 /// Nodes in their order.
 type Nodes<'a> = Vec<Node<'a>>;
 
@@ -122,11 +129,9 @@ fn head(job: &Job<'_>, root: &At<'_>, draft: &mut Draft) {
 fn routers(nodes: &Nodes<'_>, draft: &mut Draft) {
     for (number, node) in nodes.iter().enumerate() {
         let Some(made) = draft.node(&node.new) else { continue };
-        if node.is_host {
-            unnumbered(node, made);
-            continue;
+        if !node.is_host {
+            made.forwarding = Some("true");
         }
-        made.forwarding = Some("true");
         let mut daemons = vec![];
         let mut text = String::from("frr defaults datacenter\n!\n");
         let mut interfaces: BTreeMap<String, String> = BTreeMap::new();
@@ -151,6 +156,9 @@ fn routers(nodes: &Nodes<'_>, draft: &mut Draft) {
         }
         text.push_str(&node.more);
         frr::put(made, &daemons, text);
+        if node.is_host {
+            made.forwarding = None;
+        }
     }
 }
 

@@ -406,6 +406,62 @@ fn a_bridge_joins_its_links() {
     assert_eq!(verdict(&import, "nodes.br.role"), Verdict::Carried);
 }
 
+// networklab 26.10 of random topologies: cases 26, 93 and 186 of `cargo xtask oracles netlab`. To OSPF a bridge is a
+// neighbour, and one without links takes a prefix like any other.
+#[test]
+fn a_bridge_is_a_neighbour_and_takes_a_prefix_without_links() {
+    let import = topology(
+        "module: [ospf]\nnodes:\n  r1:\n  r2:\n  br: {device: linux, role: bridge}\n  \
+         sw: {device: linux, role: bridge}\nlinks:\n- r1-br\n- {interfaces: [r1, r2], bridge: sw}\n- r1-r2\n",
+    );
+    for (node, iface, want) in [
+        ("r1", "eth1", "172.16.0.1/24"),
+        ("r1", "eth2", "10.1.0.1/30"),
+        ("r1", "eth3", "172.16.2.1/24"),
+        ("r2", "eth2", "172.16.2.2/24"),
+    ] {
+        assert_eq!(address_of(&import, node, iface), [want], "{node} {iface}");
+    }
+    let text = config(&import, "r1").join("\n");
+    let pair = "ip ospf area 0.0.0.0\nip ospf network point-to-point\n";
+    assert!(text.contains(&format!("interface eth1\n{pair}")), "{text}");
+    assert!(text.contains(&format!("interface eth2\n{pair}")), "{text}");
+    assert!(text.contains("interface eth3\nip ospf area 0.0.0.0\n!"), "{text}");
+}
+
+// networklab 26.10 of random topologies: cases 22 and 65. Interfaces take `ospf.passive` from node and topology.
+#[test]
+fn interfaces_are_passive_where_node_or_topology_says_so() {
+    let import = topology(
+        "module: [ospf]\nospf.passive: true\nnodes:\n  r1:\n  r2: {ospf.passive: false}\nlinks:\n- r1-r2\n- \
+         r1: {ospf.passive: false}\n  r2:\n",
+    );
+    let passive =
+        |node: &str| config(&import, node).iter().filter(|line| line.contains("passive")).count();
+    assert_eq!((passive("r1"), passive("r2")), (1, 0), "{}", import.lab);
+    let text = config(&import, "r1").join("\n");
+    assert!(text.contains("point-to-point\nip ospf passive\n!\ninterface eth2"), "{text}");
+    assert_eq!(verdict(&import, "\"ospf.passive\""), Verdict::Carried);
+}
+
+// networklab 26.10 of random topologies: case 185. A host with FRR runs the modules that it names itself, and does not forward.
+#[test]
+fn a_host_with_frr_runs_its_own_modules() {
+    let import = topology(
+        "nodes:\n  r1: {module: [ospf]}\n  d: {role: host, module: [ospf]}\n  h: {device: linux}\nlinks: [r1-d, r1-h, d-h]\n",
+    );
+    has(&import, "d", &["ospf router-id 10.0.0.2", "ip ospf area 0.0.0.0"]);
+    let passive =
+        |node: &str| config(&import, node).iter().filter(|line| line.contains("passive")).count();
+    assert_eq!((passive("r1"), passive("d")), (1, 1), "{}", import.lab);
+    let made = plan(&import);
+    let node = |name: &str| &made.nodes[made.node(name).unwrap().get()];
+    assert!(node("d").routes.iter().any(|route| route.via.is_some()), "{}", import.lab);
+    assert!(import.lab.matches("forwarding: true").count() == 1, "{}", import.lab);
+    let import = topology("module: [ospf]\nnodes:\n  r1:\n  d: {role: host}\nlinks: [r1-d]\n");
+    assert!(!import.lab.contains("10.0.0.2"), "{}", import.lab);
+}
+
 // networklab 26.10 of random topologies: cases 67, 158 and 160 of `cargo xtask oracles netlab`.
 #[test]
 fn interfaces_without_addresses_speak_no_protocol() {

@@ -45,7 +45,7 @@ struct Lan<'a> {
 type Address = (Option<Ipv4Net>, bool);
 
 /// What a link to a bridge, or by one, is for: neither the end of a network nor another system.
-const BRIDGED: &str = "bridged";
+pub(super) const BRIDGED: &str = "bridged";
 
 /// Reads all links.
 pub(super) fn read<'a>(
@@ -172,13 +172,12 @@ impl<'a> Reader<'a, '_> {
         for number in 0..self.lans.len() {
             // Taken out while the pools, which are behind the same reference, change.
             let ties = std::mem::take(&mut self.lans[number].ties);
-            if !ties.is_empty() {
-                let pool = if self.pools.has("vlan") { "vlan" } else { "lan" };
-                let prefix = Prefix::of(&self.pools.take(pool));
-                let way = prefix.net.and_then(|net| self.way(&prefix, net, "lan", &ties));
-                let address = |n| self.address(n, &ties, &prefix, way);
-                self.lans[number].addresses = (0..ties.len()).map(address).collect();
-            }
+            // A bridge without links takes a prefix, too.
+            let pool = if self.pools.has("vlan") { "vlan" } else { "lan" };
+            let prefix = Prefix::of(&self.pools.take(pool));
+            let way = prefix.net.and_then(|net| self.way(&prefix, net, "lan", &ties));
+            let address = |n| self.address(n, &ties, &prefix, way);
+            self.lans[number].addresses = (0..ties.len()).map(address).collect();
             self.lans[number].ties = ties;
         }
     }

@@ -198,7 +198,9 @@ fn one<'a>(
     draft.nodes.push(made);
     let router_id = layers.router_id("router_id");
     let router_id = router_id.or(loopback.or(pools.of_node("router_id", id)).map(|net| net.addr()));
-    let modules = if is_host { vec![] } else { own_modules(&own, &layers) };
+    // A host with FRR runs what it or a group of it names, and not the topology's.
+    let all = if is_host { &own } else { &layers };
+    let modules = if device == "linux" { vec![] } else { own_modules(&own, all) };
     let usual = [format!("defaults.devices.{device}.mtu"), "defaults.interfaces.mtu".to_owned()];
     let usual = usual
         .iter()

@@ -98,14 +98,18 @@ fn on(
     let _ = writeln!(lines, " ip ospf area {}", area(layers).unwrap_or(usual));
     let off = layers.nearest("ospf.network_type").filter(|at| at.text() == Some("false"));
     off.iter().for_each(At::carried);
-    let usual = (interface.peers.len() == 1).then_some("point-to-point");
+    // A bridge is a neighbour of its own.
+    let others = interface.peers.len() + usize::from(interface.is_bridged());
+    let usual = (others == 1).then_some("point-to-point");
     let kind = if off.is_some() { None } else { kind(layers).or(usual) };
     if let Some(kind) = kind {
         let _ = writeln!(lines, " ip ospf network {kind}");
     }
     let alone = interface.is_single || interface.role == Some("passive");
     let is_stub = alone || is_stub(interface, |peer| nodes[peer].runs("ospf"));
-    if layers.is("ospf.passive", is_stub) {
+    let own = layers.nearest("ospf.passive").or_else(|| node.layers.nearest("ospf.passive"));
+    own.iter().for_each(At::carried);
+    if own.map_or(is_stub, |at| at.is_true()) {
         lines.push_str(" ip ospf passive\n");
     }
     if let Some(cost) = layers.number("ospf.cost") {
