@@ -113,6 +113,8 @@ pub(crate) struct End {
     pub(crate) mac: Option<String>,
     /// The number of the port, of an OpenFlow switch.
     pub(crate) number: Option<u32>,
+    /// What the port does with VLANs, of a switch in shared memory.
+    pub(crate) rule: Option<String>,
 }
 
 /// A rate of bits a second as the lab file has it.

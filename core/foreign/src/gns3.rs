@@ -55,7 +55,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     }
     for at in topology.get("links").iter().flat_map(At::items) {
         if let Some(link) = links::read(&at, &places, job.options.expression_fault) {
-            vlans::note(&at, &link.ends, &mut linked);
+            vlans::note(&at, draft.links.len(), &mut linked);
             draft.links.push(link);
         }
     }

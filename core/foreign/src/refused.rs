@@ -96,9 +96,15 @@ fn pieces(problem: &Problem, written: &Written, draft: &Draft) -> BTreeMap<Piece
             {
                 found.insert(Piece::Part(at, Part::Route(n)), why);
             } else if matches!(error, PlanError::WireAtDoor { .. }) {
+                let is_shared = |name: &str| {
+                    let shm = |(key, value): &(&str, String)| *key == "kind" && value == "shm";
+                    draft.switches.iter().any(|s| s.name == name && s.keys.iter().any(shm))
+                };
+                // A door of a bridge or of a node has its wire.
                 let doors = draft.links.iter().enumerate().filter(|(_, link)| {
                     let door = |at: &str| at == "internet" || at.starts_with("host:");
                     link.ends.iter().any(|end| door(&end.at))
+                        && link.ends.iter().any(|end| is_shared(&end.at))
                         && link.impairments.iter().any(|keys| !keys.is_empty())
                 });
                 found.extend(doors.map(|(n, _)| (Piece::Link(n), why.clone())));

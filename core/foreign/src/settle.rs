@@ -380,6 +380,16 @@ fn addresses(
     let segments = segments(draft);
     let mut taken = Taken::default();
     let mut given: HashMap<String, Vec<IpNet>> = HashMap::new();
+    // No command gives the host's end of a door its address: others' make way.
+    for (link, segment) in draft.links.iter().zip(&segments) {
+        for end in link.ends.iter().filter(|end| end.iface.is_none()) {
+            for net in &end.addresses {
+                if taken.refuses(net, *segment).is_none() {
+                    taken.take(net, *segment, end.at.clone());
+                }
+            }
+        }
+    }
     for (link, segment) in draft.links.iter_mut().zip(segments) {
         let (item, small) = (link.item, link.mtu.is_some_and(|mtu| mtu < LEAST_IPV6));
         for end in &mut link.ends {

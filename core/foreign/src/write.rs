@@ -90,8 +90,9 @@ pub(crate) fn write(draft: &Draft, from: &str, base: &str) -> Written {
     if !draft.switches.is_empty() {
         out.put(Piece::Head, "switches:\n");
     }
+    let names = names(&draft.links);
     for (at, switch) in draft.switches.iter().enumerate() {
-        out.put(Piece::Switch(at), &write_switch(switch));
+        out.put(Piece::Switch(at), &write_switch(switch, &rules(switch, &draft.links, &names)));
     }
     if !draft.links.is_empty() {
         out.put(Piece::Head, "links:\n");
@@ -185,8 +186,57 @@ fn write_route(route: &Route) -> String {
     format!("      - {{{body}}}\n")
 }
 
-fn write_switch(switch: &Switch) -> String {
-    format!("  {}: {{{}}}\n", scalar(&switch.name), pairs(&switch.keys))
+fn write_switch(switch: &Switch, rules: &[String]) -> String {
+    let mut keys = pairs(&switch.keys);
+    if !rules.is_empty() {
+        let _ = write!(keys, ", ports: {{{}}}", rules.join(", "));
+    }
+    format!("  {}: {{{keys}}}\n", scalar(&switch.name))
+}
+
+/// The rules of the ports of a switch in shared memory. A port is called after the other end of its link, or after the
+/// link where several lead from the switch to another or to the host's network.
+fn rules(switch: &Switch, links: &[Link], names: &[String]) -> Vec<String> {
+    if !switch.keys.iter().any(|(key, value)| *key == "kind" && value == "shm") {
+        return vec![];
+    }
+    let sides = |link| [(link, 0), (link, 1)];
+    let own: Vec<_> = (0..links.len())
+        .flat_map(sides)
+        .filter(|(link, side)| links[*link].ends[*side].at == switch.name)
+        .map(|(link, side)| (&links[link].ends, side, &names[link]))
+        .collect();
+    let rule = |(ends, side, link): &(&[End; 2], usize, &String)| {
+        let (rule, other) = (ends[*side].rule.as_ref()?, &ends[1 - side]);
+        let is_known = other.iface.is_some() || other.at.starts_with("host:");
+        let same = own.iter().filter(|(ends, side, _)| ends[1 - side].at == other.at);
+        let name = match is_known || same.count() == 1 {
+            true => plain(other),
+            false => (*link).clone(),
+        };
+        Some(format!("{}: {{{rule}}}", quoted(&name)))
+    };
+    own.iter().filter_map(rule).collect()
+}
+
+/// The names that links have in a lab: those of their ends, and a number where another has the same.
+fn names(links: &[Link]) -> Vec<String> {
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let name = |link: &Link| {
+        let name = format!("{}--{}", plain(&link.ends[0]), plain(&link.ends[1]));
+        let count = known.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}#{count}") }
+    };
+    links.iter().map(name).collect()
+}
+
+/// An end as a lab names it.
+fn plain(end: &End) -> String {
+    match &end.iface {
+        Some(iface) => format!("{}:{iface}", end.at),
+        None => end.at.clone(),
+    }
 }
 
 fn pairs(keys: &[(&'static str, String)]) -> String {
@@ -195,10 +245,7 @@ fn pairs(keys: &[(&'static str, String)]) -> String {
 }
 
 fn shown(end: &End) -> String {
-    match &end.iface {
-        Some(iface) => scalar(&format!("{}:{iface}", end.at)),
-        None => scalar(&end.at),
-    }
+    scalar(&plain(end))
 }
 
 /// How an end is named in the maps of a link: in full where both ends are at one node.

@@ -43,7 +43,7 @@ fn switches_of_gns3_have_their_vlans() {
     let import = imported(&files("gns3"), "vlans.gns3");
     let lines = [
         "Switch1: {kind: shm, ports: {\"PC1:eth0\": {vlan: 10}, \"PC2:eth0\": {vlan: 20}, \"Switch2\": {trunk: all, native: 1}, \"PC5:eth0\": {vlan: 1}}}",
-        "Switch2: {kind: shm, ports: {\"PC3:eth0\": {vlan: 10}, \"PC4:eth0\": {vlan: 20}, \"Switch1\": {trunk: all, native: 1}}}",
+        "Switch2: {kind: shm, ports: {\"Switch1\": {trunk: all, native: 1}, \"PC3:eth0\": {vlan: 10}, \"PC4:eth0\": {vlan: 20}}}",
     ];
     for line in lines {
         assert!(import.lab.contains(line), "{line}: {}", import.lab);

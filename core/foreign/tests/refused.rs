@@ -260,6 +260,75 @@ fn filters_of_gns3_do_what_they_do_there() {
     assert!(lab.links[0].impairments[0].drop.is_none());
 }
 
+/// gns3-server 2.2.61: filters act at clouds and NAT nodes, too. A switch with VLANs cannot have such a wire, and takes none from others;
+/// two of its ports that lead to one end have one rule.
+#[test]
+fn wires_at_doors_go_alone_and_ports_have_their_own_rules() {
+    let door = |id: &str, kind: &str| {
+        format!(
+            "{{\"node_id\": \"{id}\", \"node_type\": \"{kind}\", \"name\": \"{id}\", \"properties\": {{\"ports_mapping\": [{{\"interface\": \"{id}0\", \"name\": \"x\", \"port_number\": 0, \"type\": \"ethernet\"}}]}}}}"
+        )
+    };
+    let ports = |vlans: [u16; 5]| {
+        let ports: Vec<String> = (0..5)
+            .map(|n| format!("{{\"name\": \"e{n}\", \"port_number\": {n}, \"type\": \"access\",\n\"vlan\": {}}}", vlans[n]))
+            .collect();
+        ports.join(",")
+    };
+    let switch = |id: &str, vlans: [u16; 5]| {
+        format!(
+            "{{\"node_id\": \"{id}\", \"node_type\": \"ethernet_switch\", \"name\": \"{id}\", \"properties\": {{\"ports_mapping\": [{}]}}}}",
+            ports(vlans)
+        )
+    };
+    let link = |one: (&str, u8), two: (&str, u8), filters: &str| {
+        let end = |(id, port): (&str, u8)| {
+            format!("{{\"node_id\": \"{id}\", \"adapter_number\": 0, \"port_number\": {port}}}")
+        };
+        format!(
+            "\n{{\"link_id\": \"l\", \"nodes\": [{}, {}], \"filters\": {{{filters}}}}}",
+            end(one),
+            end(two)
+        )
+    };
+    let nodes = [
+        door("c1", "cloud"),
+        door("c2", "cloud"),
+        door("n1", "nat"),
+        door("n2", "nat"),
+        switch("plain", [1; 5]),
+        switch("vlans", [20, 20, 30, 40, 50]),
+    ];
+    let links = [
+        link(("plain", 0), ("c1", 0), "\"delay\": [7]"),
+        link(("vlans", 0), ("c2", 0), "\"delay\": [9]"),
+        link(("vlans", 1), ("n1", 0), ""),
+        link(("vlans", 2), ("n2", 0), ""),
+        link(("vlans", 4), ("plain", 1), ""),
+        link(("plain", 2), ("vlans", 3), ""),
+    ];
+    let text = format!(
+        "{{\"name\": \"f\", \"project_id\": \"x\", \"topology\": {{\"nodes\": [{}], \"links\": [{}]}}}}",
+        nodes.join(","),
+        links.join(",")
+    );
+    let (import, lab) = of("f.gns3", &text);
+    let delays: Vec<u128> =
+        lab.links.iter().map(|link| link.impairments[0].delay.as_millis()).collect();
+    assert!(delays.contains(&7) && !delays.contains(&9), "{}", import.lab);
+    left_out(&at(&import, 13, "links[1].link_id"), "cannot have a wire");
+    // Where several links lead from a switch to one object, ports are called after their links.
+    let rules = [
+        "\"host:c20\": {vlan: 20}",
+        "\"vlans--internet\": {vlan: 20}",
+        "\"vlans--internet#2\": {vlan: 30}",
+        "\"vlans--plain\": {vlan: 50}",
+        "\"plain--vlans\": {vlan: 40}",
+    ];
+    let rules = format!("vlans: {{kind: shm, ports: {{{}}}}}", rules.join(", "));
+    assert!(import.lab.contains(&rules), "{}", import.lab);
+}
+
 /// gns3-server 2.2.61, `BaseNode._set_filters`: a line that does not compile is left out with a warning. What a tag of
 /// VLANs shifts (pcap-filter(7)) is the rest of the expression, so that line is last.
 #[test]

@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 
 use crate::at::At;
-use crate::draft::{Draft, End};
-use crate::write::quoted;
+use crate::draft::Draft;
 
 /// A switch with its list of ports.
 pub(super) struct Ports<'a> {
@@ -35,20 +34,15 @@ impl<'a> Ports<'a> {
     }
 }
 
-/// What leads to a port of a switch, by the switch's ID and the port's number.
-pub(super) type Linked = HashMap<(String, u32), String>;
+/// The ends of links at ports of switches: link and side by the switch's ID and the port's number.
+pub(super) type Linked = HashMap<(String, u32), (usize, usize)>;
 
-/// Notes which ports a link has at its two ends; `at` is its two `nodes`.
-pub(super) fn note(at: &At<'_>, ends: &[End; 2], linked: &mut Linked) {
+/// Notes which ports a link has at its two ends; `at` is its two `nodes`, `link` its place among the links.
+pub(super) fn note(at: &At<'_>, link: usize, linked: &mut Linked) {
     let nodes = at.get("nodes").map(|at| at.items()).unwrap_or_default();
-    // A port is called after the other end of its link.
-    for (own, other) in nodes.iter().zip(ends.iter().rev()) {
-        let name = match &other.iface {
-            Some(iface) => format!("{}:{iface}", other.at),
-            None => other.at.clone(),
-        };
+    for (side, own) in nodes.iter().enumerate() {
         let id = own.text_of("node_id").unwrap_or_default().to_owned();
-        linked.extend(Ports::number(own).map(|number| ((id, number), name)));
+        linked.extend(Ports::number(own).map(|number| ((id, number), (link, side))));
     }
 }
 
@@ -60,21 +54,16 @@ pub(super) fn carry(switches: &[Ports<'_>], linked: &Linked, draft: &mut Draft) 
             switch.items.iter().for_each(|at| at.changed(why));
             continue;
         }
-        let mut rules: Vec<String> = vec![];
         for port in &switch.items {
             let end =
                 Ports::number(port).and_then(|number| linked.get(&(switch.id.clone(), number)));
-            let Some(end) = end else {
-                port.changed("no link ends there");
-                continue;
-            };
-            if let Some(rule) = rule(port) {
-                rules.push(format!("{}: {{{rule}}}", quoted(end)));
+            match end {
+                Some((link, side)) => draft.links[*link].ends[*side].rule = rule(port),
+                None => port.changed("no link ends there"),
             }
         }
         if let Some(made) = draft.switches.iter_mut().find(|made| made.name == switch.name) {
             made.keys.push(("kind", "shm".into()));
-            made.keys.push(("ports", format!("{{{}}}", rules.join(", "))));
         }
     }
 }

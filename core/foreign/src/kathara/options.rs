@@ -70,8 +70,16 @@ pub(super) fn read(job: &Job<'_>, options: &[Given<'_>], made: &mut Made) {
             "cpus" => cpus(value, &mut limits),
             "bridged" | "privileged" | "ipv6" => yes(key, value, made),
             "port" => {
+                let before = (made.node.ports.len(), job.ports.borrow().len());
                 let verdict = ports::publish(job, value, Some(3000), &mut made.node);
-                if is_bridged { verdict } else { unasked(verdict) }
+                match is_bridged {
+                    true => verdict,
+                    false => {
+                        made.node.ports.truncate(before.0);
+                        job.ports.borrow_mut().truncate(before.1);
+                        unasked(verdict)
+                    }
+                }
             }
             "volume" => folder::volume(job, value, &mut made.node),
             "ulimit" => ulimit(value, &mut bounds),
@@ -211,11 +219,10 @@ fn ulimit(value: &str, bounds: &mut Vec<String>) -> Verdict {
 
 /// Ports of a device without a way to the host, which Kathara warns of and does not publish (`DockerMachine.create`).
 fn unasked(verdict: Verdict) -> Verdict {
-    const WHY: &str = "Kathara itself publishes ports of devices with `bridged` alone";
+    const WHY: &str = "not published: Kathara publishes ports of devices with `bridged` alone";
     match verdict {
-        Verdict::Carried => Verdict::Changed(WHY.into()),
-        Verdict::Changed(why) => Verdict::Changed(format!("{why}; {WHY}")),
-        left_out => left_out,
+        Verdict::LeftOut(why) => Verdict::LeftOut(why),
+        _ => Verdict::Changed(WHY.into()),
     }
 }
 
