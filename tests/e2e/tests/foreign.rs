@@ -255,6 +255,77 @@ Link(a, s); net.addLink(a, b, cls=Wire, loss=3); net.delLinkBetween(a, b); net.a
 a.params['ip'] = '10.3.0.1/16'; a.intf('a-eth1').config(mac='00:00:00:00:00:31')",
         &["\"a:a-eth0\", s1], addresses: {a: [\"10.3.0.1/16\"]}}", "\"a:a-eth1\", \"b:b-eth0\"", "rate: 2mbit", "00:00:00:00:00:31", "s1: {}"],
     ),
+    // A host's own address wins over those of an end, and is that of the lowest port, whatever its interface is called.
+    (
+        "net = Mininet(controller=None)
+a = net.addHost('a', ip='10.0.0.5/8', mac='00:00:00:00:00:05'); b = net.addHost('b', ip='10.0.0.6/8'); s = net.addSwitch('s1')
+net.addLink(a, s, addr1='00:00:00:00:00:99', params1={'ip': '172.20.0.1/16'})
+net.addLink(b, s, intfName1='b0', port1=3); net.addLink(b, s, intfName1='z9', port1=0)",
+        &[
+            "\"a:a-eth0\", s1], addresses: {a: [\"10.0.0.5/8\"]}, mac: {a: \"00:00:00:00:00:05\"}}",
+            "\"b:b0\", s1], addresses: none}",
+            "\"b:z9\", s1], addresses: {b: [\"10.0.0.6/8\"]}}",
+        ],
+    ),
+    // Hosts of several prefixes on one switch, and islands whose prefixes overlap, keep their addresses by commands.
+    (
+        "net = Mininet(controller=None, switch=OVSBridge)
+a, b = net.addHost('a', ip='10.0.1.1/24'), net.addHost('b', ip='192.168.9.2/24', defaultRoute='via 192.168.9.254')
+c, d = net.addHost('c', ip='10.0.0.3/8'), net.addHost('d', ip='10.0.0.4/8', defaultRoute='via 10.0.0.3 metric 5')
+s, t = net.addSwitch('s1'), net.addSwitch('s2')
+net.addLink(a, s); net.addLink(b, s); net.addLink(c, t); net.addLink(d, t)",
+        &[
+            "\"a:a-eth0\", s1], addresses: {a: [\"10.0.1.1/24\"]}}",
+            "[ip, address, add, \"192.168.9.2/24\", dev, b-eth0]",
+            "via, \"192.168.9.254\"]",
+            "[ip, address, add, \"10.0.0.4/8\", dev, d-eth0]",
+            "sh, ip, route, add, default, via, \"10.0.0.3\", metric, \"5\"]",
+        ],
+    ),
+    // What shapes: classes made of TCLink, and ends whose class does; options of a link win over those of its ends.
+    (
+        "class Wire(TCLink): pass
+net = Mininet(controller=None)
+a, b = net.addHost('a'), net.addHost('b')
+net.addLink(a, b, cls=Wire, delay='3ms'); net.addLink(a, b, cls1=TCIntf, bw=4); net.addLink(a, b, bw=9)
+net.addLink(a, b, cls=partial(TCLink, loss=2), bw=10, params1={'bw': 1, 'loss': 50}); a.linkTo(b, link=TCLink)",
+        &["delay: 3ms}", "a: {rate: 4mbit}}", "\"b:b-eth2\"], addresses: none}", "rate: 10mbit, loss: 2%}", "\"b:b-eth4\"]"],
+    ),
+    // A topology is changed before it is built, and a network after it is.
+    (
+        "class T(Topo):
+    def build(self):
+        self.addSwitch('s1'); self.addHost('h1'); self.addHost('h2')
+        self.addLink('h1', 's1', delay='1ms'); self.addLink('h2', 's1')
+        self.g.node['h2']['ip'] = '10.0.0.77/8'
+        self.setlinkInfo('h1', 's1', dict(self.linkInfo('h1', 's1'), delay='8ms'))
+        assert self.port('h1', 's1') == (0, 1) and self.g['h1']['s1']
+net = Mininet(topo=T(), link=TCLink, controller=None)
+net['h1'].configDefault(ip='10.0.0.66/8'); net.addNAT(ip='10.0.0.250/8').configDefault()",
+        &[
+            "\"h1:h1-eth0\", s1], addresses: {h1: [\"10.0.0.66/8\"]}, delay: 8ms}",
+            "{h2: [\"10.0.0.77/8\"]}",
+            "addresses: {internet: [\"10.0.0.250/8\"]}",
+            "{to: default, via: \"10.0.0.250\"}",
+        ],
+    ),
+    // The prefix of a segment with the host's network is its own, whatever came first.
+    (
+        "net = Mininet(controller=None, switch=OVSBridge)
+a, b, s = net.addHost('a'), net.addHost('b'), net.addSwitch('s1')
+net.addLink(a, b); net.addLink(a, s); net.addNAT()",
+        &[
+            "[ip, address, add, \"10.0.0.1/8\", dev, a-eth0]",
+            "{ends: [internet, s1], addresses: {internet: [\"10.0.0.3/8\"]}}",
+        ],
+    ),
+    // The kernel deletes both ends of a link, but the other node counts its own as before.
+    (
+        "net = Mininet(controller=None)
+a, b, c, s = net.addHost('a'), net.addHost('b', ip='10.0.0.8/8'), net.addHost('c'), net.addSwitch('s1')
+net.addLink(a, s); net.addLink(a, b); net.delHost(a); net.addLink(c, s); net.addLink(b, s)",
+        &["port: {s1: 2}}", "\"b:b-eth1\", s1], addresses: none"],
+    ),
     // Names that Linux does not take are short in script and lab; without a controller only entries forward.
     (
         "net = Mininet(controller=None)
@@ -268,7 +339,8 @@ assert net['laboratory12'].intfNames() == ['eth10']",
 fn scripts_mean_what_they_mean_to_mininet() {
     needs!("python3");
     let machine = machine!();
-    let head = "from mininet.net import Mininet\nfrom mininet.topo import Topo\nfrom mininet.link import Link, TCLink, TCIntf\n";
+    let head = "from functools import partial\nfrom mininet.net import Mininet\nfrom mininet.topo import Topo\n\
+                from mininet.node import OVSBridge\nfrom mininet.link import Link, TCLink, TCIntf\n";
     for (number, (script, lines)) in MEANINGS.iter().enumerate() {
         let name = format!("means{number}.py");
         machine.scratch().file(&name, format!("{head}{script}\nnet.start()\nnet.stop()\n"));
@@ -279,6 +351,46 @@ fn scripts_mean_what_they_mean_to_mininet() {
             assert!(made.contains(line), "{line}: {made}");
         }
     }
+}
+
+/// Once its network has started, a script may wait for what commands say, or fail at it: while it is recorded they say nothing.
+#[test]
+fn what_follows_a_start_ends_no_import() {
+    needs!("python3");
+    let machine = machine!();
+    let head = "import time\nfrom mininet.net import Mininet\nfrom mininet.util import decode, specialClass\nfrom mininet.moduledeps import pathCheck\n\
+                net = Mininet(controller=None)\nh1 = net.addHost('h1'); s1 = net.addSwitch('s1'); net.addLink(h1, s1)\n";
+    for (name, rest, said) in [
+        (
+            "fails",
+            "net.start()\nrtt = float(h1.cmd('ping -c1 10.0.0.2').split('time=')[1])\n",
+            "fails.py:8: calls[0]: left out: a step of the script",
+        ),
+        (
+            "waits",
+            "net.build(); s1.start([])\nwhile 'is_connected' not in s1.cmd('ovs-vsctl show'): time.sleep(1)\n",
+            "waits.py:8: calls[0]: left out: a step of the script",
+        ),
+        (
+            "asks",
+            "net.start()\nwhile True: input()\n",
+            "asks.py:8: calls[0]: left out: a step of the script",
+        ),
+    ] {
+        let script = machine.scratch().file(&format!("{name}.py"), format!("{head}{rest}"));
+        let done =
+            machine.netloom(["import".as_ref(), script.as_os_str()]).bound(BOUND).finish().code(0);
+        assert!(done.text().contains("h1:h1-eth0"), "{}", done.text());
+        assert!(done.errors().contains(said), "{said}: {}", done.errors());
+    }
+    // Before it a fault is the script's own.
+    let script = machine
+        .scratch()
+        .file("early.py", format!("{head}raise ValueError('mine')\nnet.start()\n"));
+    let refused =
+        machine.netloom(["import".as_ref(), script.as_os_str()]).bound(BOUND).finish().code(2);
+    assert!(refused.errors().contains("ValueError: mine"), "{}", refused.errors());
+    machine.untouched();
 }
 
 /// What `dpctl` and `ovs-ofctl` do on a switch without a controller, and what is set at a switch's end of a link.
@@ -526,6 +638,30 @@ fn a_folder_of_kathara_carries_nothing_of_the_host_into_a_node() {
     let read = |path: &str| machine.exec("pc1", &["cat", path]).finish().text();
     assert_eq!((read("/etc/own"), read("/etc/near")), ("the lab's".into(), "the lab's".into()));
     assert_eq!((read("/etc/taken"), read("/shared/secret")), (String::new(), String::new()));
+    machine.down();
+}
+
+#[test]
+fn a_file_for_usr_ends_no_lab() {
+    let machine = machine!();
+    let folder = machine.scratch().path().join("lab");
+    std::fs::create_dir_all(folder.join("w/usr/lib/cgi-bin")).unwrap();
+    std::fs::create_dir_all(folder.join("w/etc")).unwrap();
+    std::fs::write(folder.join("lab.conf"), "w[0]=A\n").unwrap();
+    std::fs::write(folder.join("w/etc/own"), "the lab's").unwrap();
+    let script = folder.join("w/usr/lib/cgi-bin/x.cgi");
+    std::fs::write(&script, "#!/bin/sh\necho page\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let told = up(&machine, &folder);
+    assert!(
+        told.contains("w/usr/lib/cgi-bin/x.cgi: a file of a device: changed: copied when"),
+        "{told}"
+    );
+    assert_eq!(machine.exec("w", &["cat", "/etc/own"]).ok(), "the lab's");
+    // Of root's lab, in which a node has a /usr of its own to write into.
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(machine.exec("w", &["/usr/lib/cgi-bin/x.cgi"]).ok(), "page\n");
+    }
     machine.down();
 }
 

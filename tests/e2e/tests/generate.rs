@@ -326,6 +326,13 @@ fn what_cannot_be_sent_is_named() {
     machine.up(LAB);
     machine.scratch().file("text", "no capture\n");
     machine.scratch().file("empty", "");
+    // A capture without a packet: the header alone, and one that is packed.
+    let header: Vec<u8> = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 1]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    machine.scratch().file("none", header);
+    machine.scratch().file("packed.gz", [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
     for (words, code, parts) in [
         ("generate a", 2, &["target \"a\"", "a:eth0, a:eth1, a:eth2"][..]),
         ("generate a:eth9", 1, &["node \"a\"", "no interface \"eth9\""]),
@@ -349,6 +356,8 @@ fn what_cannot_be_sent_is_named() {
         ("replay text a:eth0", 1, &["text", "neither pcap nor pcapng"]),
         ("replay empty a:eth0", 1, &["empty"]),
         ("replay nothing a:eth0", 1, &["nothing", "No such file"]),
+        ("replay none a:eth0", 1, &["none", "no frame was sent"]),
+        ("replay packed.gz a:eth0", 1, &["packed.gz", "gzip: unpack it first"]),
         ("replay text nobody", 1, &["node \"nobody\""]),
         ("replay text a", 2, &["target \"a\"", "several interfaces"]),
         ("replay text a:eth0 --speed 0", 2, &["--speed"]),

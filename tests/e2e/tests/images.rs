@@ -59,6 +59,26 @@ fn an_image_gives_files_program_environment_and_user() {
     machine.down();
 }
 
+/// Docker 28 and podman make an image's directory where no layer has it, and start its program there.
+#[test]
+fn a_directory_that_no_layer_has_is_made() {
+    needs!("python3", "busybox");
+    let machine = machine!();
+    let settings = json!({
+        "Cmd": ["sh", "-c", "pwd; echo made > here; sleep 1000"], "WorkingDir": "/srv/of no/layer",
+    });
+    load(&machine, json!([]), settings);
+    machine.up("name: box\nnodes:\n  a: {image: \"lab/box:1\", pull: never}\n");
+    let bound = std::time::Duration::from_secs(60);
+    netloom_tests_e2e::wait_until("the image's program runs in its directory", bound, || {
+        let said = machine.exec("a", &["cat", "/srv/of no/layer/here"]).finish().text();
+        (said == "made\n").then_some(())
+    });
+    let log = machine.netloom(["logs", "a"]).finish().code(0).text();
+    assert!(log.contains("/srv/of no/layer"), "{log}");
+    machine.down();
+}
+
 #[test]
 fn an_image_that_is_not_here_is_not_fetched_when_the_lab_says_never() {
     let machine = machine!();
