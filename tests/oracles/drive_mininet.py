@@ -396,7 +396,8 @@ def host(node):
         route = re.match(r"ip (-4 )?route (add|replace) default (.*)", text)
         if route:
             made["default"] = route.group(3)
-        else:
+        # A hardware address that another has, too, which the report tells.
+        elif not re.match(r"ip link set dev \S+ address ", text):
             commands.append(text)
     for route in node.get("routes") or []:
         if isinstance(route, dict) and route.get("to") == "default":

@@ -137,6 +137,15 @@ def shape(rows):
     return {key: value for key, value in found.items() if value}
 
 
+def ended(self):
+    """With a host's shell its namespace ends, and with that its links, whatever their interfaces are called."""
+    for link in [link for link in made_links if self in (link.intf1.node, link.intf2.node) and self.inNamespace]:
+        made_links.remove(link)
+        for intf in (link.intf1, link.intf2):
+            state.get(intf.node.name, {}).pop(intf.name, None)
+            gone.add((intf.node.name, intf.name))
+
+
 def words(args):
     given = args[0] if len(args) == 1 else args
     return given if isinstance(given, str) else " ".join(str(word) for word in given)
@@ -158,7 +167,7 @@ def patch():
     nodes.Node.cmd = nodes.Node.cmdPrint = cmd
     nodes.Node.sendCmd = cmd
     nodes.Node.pexec = lambda self, *args, **kwargs: (run(self, words(args)), "", 0)
-    nodes.Node.terminate = lambda self: None
+    nodes.Node.terminate = ended
     nodes.Node.pid = 1
     nodes.Switch.cmd = lambda self, *args, **kwargs: run(self, words(args))
     nodes.OVSSwitch.isOldOVS = classmethod(lambda cls: False)
