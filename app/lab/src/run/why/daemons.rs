@@ -36,8 +36,10 @@ pub(super) fn read(pid: i32) -> Option<Daemons> {
             Err(Errno::CONNREFUSED) => found.ended.push(daemon.to_owned()),
             Err(_) => {}
             Ok(connected) if daemon == "ospfd" => {
-                found.ospf = true;
-                found.speaks = ospf(&connected).unwrap_or_default();
+                // One that does not answer in time is busy: that is not known to be silence.
+                if let Ok(speaks) = ospf(&connected) {
+                    (found.ospf, found.speaks) = (true, speaks);
+                }
             }
             Ok(connected) if daemon == "bgpd" => {
                 let said = ask(&connected, "show bgp neighbors json");
