@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use crate::cause::{Cause, CauseName};
-use crate::facts::{Daemons, Facts, Life, Node, Session};
+use crate::facts::{Daemons, Facts, Life, Node, Session, Station};
 use crate::flow::{Flow, Protocol};
 use crate::nft::Hook;
 use crate::nft::evaluate::{self, Fate, Packet};
@@ -111,6 +111,9 @@ impl<F: Facts> Walker<'_, F> {
             if let Some(cause) = self.filtered(ends).or_else(|| self.filtered([ends[1], ends[0]])) {
                 return Ok(Some(cause));
             }
+            if let Some(cause) = self.cut(name, interface, &station)? {
+                return Ok(Some(cause));
+            }
             let mut both = [format!("{name}:{interface}"), far];
             both.sort();
             let text = format!("{} and {} speak OSPF, and are not adjacent", both[0], both[1]);
@@ -123,6 +126,26 @@ impl<F: Facts> Walker<'_, F> {
                 cause = cause.evidence(format!("their MTUs are {} and {}", mtus[0], mtus[1]));
             }
             return Ok(Some(cause));
+        }
+        Ok(None)
+    }
+
+    /// A link between both that passes nothing, one way or the other: OSPF needs both (RFC 2328 section 10.1).
+    fn cut(
+        &mut self,
+        name: &str,
+        interface: &str,
+        station: &Station,
+    ) -> Result<Option<Cause>, F::Error> {
+        for crossing in self.facts.crossed(name, interface, station)? {
+            let link = self.facts.link(&crossing.link)?;
+            if link.down {
+                return Ok(Some(self.unplugged(&crossing.link)));
+            }
+            let lossy = (0..2).filter_map(|end| self.lossy((&crossing.link, &link), end));
+            if let Some((_, cause)) = lossy.into_iter().find(|(all, _)| *all) {
+                return Ok(Some(cause));
+            }
         }
         Ok(None)
     }

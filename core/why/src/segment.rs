@@ -257,6 +257,24 @@ impl<F: Facts> Walker<'_, F> {
             .mend(format!("netloom -l {} link set {link} --up", self.facts.lab()))
     }
 
+    /// Whether a link loses packets from an end by chance, all of them or some.
+    pub(crate) fn lossy(&self, (name, link): (&str, &Link), end: usize) -> Option<(bool, Cause)> {
+        let (loss, from) = (link.impairments.get(end)?.get("loss")?, link.ends.get(end)?);
+        let all = loss == "100%" || loss.starts_with("100% ");
+        let (cause, much) = match all {
+            true => (CauseName::WireLoss, "all packets"),
+            false => (CauseName::WirePartialLoss, "packets"),
+        };
+        let text = format!("link {name} loses {much} from {from}");
+        let side = if end == 0 { "a" } else { "b" };
+        let mend =
+            format!("netloom -l {} link set {name} --end {side} --loss none", self.facts.lab());
+        let cause = Cause::new(cause, format!("link {name}"), text)
+            .evidence(format!("its impairment from {from} is loss: {loss}"))
+            .mend(mend);
+        Some((all, cause))
+    }
+
     fn impaired(
         &mut self,
         (name, link): (&str, &Link),
@@ -276,18 +294,12 @@ impl<F: Facts> Walker<'_, F> {
                 if end == 0 { "a" } else { "b" }
             )
         };
-        if let Some(loss) = impairments.get("loss") {
-            let all = loss == "100%" || loss.starts_with("100% ");
-            let (cause, share) = match (all, back) {
-                (true, false) => (CauseName::WireLoss, Share::All),
-                (true, true) => (CauseName::WireLoss, Share::Resolution),
-                (false, _) => (CauseName::WirePartialLoss, Share::Some),
+        if let Some((all, cause)) = self.lossy((name, link), end) {
+            let share = match (all, back) {
+                (true, false) => Share::All,
+                (true, true) => Share::Resolution,
+                (false, _) => Share::Some,
             };
-            let much = if all { "all packets" } else { "packets" };
-            let text = format!("link {name} loses {much} from {from}");
-            let cause = Cause::new(cause, place.clone(), text)
-                .evidence(format!("its impairment from {from} is loss: {loss}"))
-                .mend(cleared("loss"));
             let (from, to) = if back { (before, here + 2) } else { (least, here) };
             if all || !back {
                 self.add(Stop { from, to, share, cause });

@@ -815,6 +815,13 @@ fn a_route_that_was_not_learnt_leads_to_its_daemon_its_adjacency_or_its_session(
     // Both speak.
     let mut office = learning();
     assert_eq!(only(&office.ask(4, Outcome::Silence)).0, CauseName::OspfAdjacency);
+    // A link that loses all is the cause, either way, and one that loses some is not known to be.
+    let l4 = office.links.get_mut("l4").unwrap();
+    l4.impairments[1].insert("loss".into(), "100%".into());
+    assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::WireLoss, "link l4".into()));
+    let l4 = office.links.get_mut("l4").unwrap();
+    l4.impairments[1].insert("loss".into(), "20%".into());
+    assert_eq!(only(&office.ask(4, Outcome::Silence)).0, CauseName::OspfAdjacency);
     // A rule keeps it away, which is then the cause.
     let of_ospf = vec![
         Expression::Meta { key: 16, to: 1 },
