@@ -142,8 +142,8 @@ impl<F: Facts> Walker<'_, F> {
             if link.down {
                 return Ok(Some(self.unplugged(&crossing.link)));
             }
-            let lossy = (0..2).filter_map(|end| self.lossy((&crossing.link, &link), end));
-            if let Some((_, cause)) = lossy.into_iter().find(|(all, _)| *all) {
+            let mut lossy = (0..2).filter_map(|end| self.lossy((&crossing.link, &link), end));
+            if let Some((_, cause)) = lossy.find(|(all, _)| *all) {
                 return Ok(Some(cause));
             }
         }

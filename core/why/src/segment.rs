@@ -266,13 +266,16 @@ impl<F: Facts> Walker<'_, F> {
             false => (CauseName::WirePartialLoss, "packets"),
         };
         let text = format!("link {name} loses {much} from {from}");
-        let side = if end == 0 { "a" } else { "b" };
-        let mend =
-            format!("netloom -l {} link set {name} --end {side} --loss none", self.facts.lab());
         let cause = Cause::new(cause, format!("link {name}"), text)
             .evidence(format!("its impairment from {from} is loss: {loss}"))
-            .mend(mend);
+            .mend(self.cleared(name, end, "loss"));
         Some((all, cause))
+    }
+
+    /// The command that takes away an impairment from an end.
+    fn cleared(&self, link: &str, end: usize, key: &str) -> String {
+        let side = if end == 0 { "a" } else { "b" };
+        format!("netloom -l {} link set {link} --end {side} --{key} none", self.facts.lab())
     }
 
     fn impaired(
@@ -286,14 +289,7 @@ impl<F: Facts> Walker<'_, F> {
         else {
             return;
         };
-        let lab = self.facts.lab().to_owned();
         let place = format!("link {name}");
-        let cleared = |key: &str| {
-            format!(
-                "netloom -l {lab} link set {name} --end {} --{key} none",
-                if end == 0 { "a" } else { "b" }
-            )
-        };
         if let Some((all, cause)) = self.lossy((name, link), end) {
             let share = match (all, back) {
                 (true, false) => Share::All,
@@ -312,7 +308,7 @@ impl<F: Facts> Walker<'_, F> {
             let text = format!("link {name} loses packets from {from} that match `{drop}`");
             let cause = Cause::new(CauseName::WireLoss, place.clone(), text)
                 .evidence(format!("its impairment from {from} is drop: {drop}"))
-                .mend(cleared("drop"));
+                .mend(self.cleared(name, end, "drop"));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
         let lost: u64 =
@@ -325,14 +321,14 @@ impl<F: Facts> Walker<'_, F> {
                 .evidence(format!(
                     "its impairment from {from} is rate: {rate}; its queue has lost {lost} packets"
                 ))
-                .mend(cleared("rate"));
+                .mend(self.cleared(name, end, "rate"));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
         if let Some(delay) = impairments.get("delay").filter(|delay| long(delay) >= LONG) {
             let text = format!("link {name} delays packets from {from} by {delay}");
             let cause = Cause::new(CauseName::WireDelay, place.clone(), text)
                 .evidence(format!("its impairment from {from} is delay: {delay}"))
-                .mend(cleared("delay"));
+                .mend(self.cleared(name, end, "delay"));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
         let mtu = impairments.get("mtu").and_then(|mtu| mtu.parse::<u32>().ok());
@@ -342,7 +338,7 @@ impl<F: Facts> Walker<'_, F> {
                 .evidence(format!(
                     "its impairment from {from} is mtu: {mtu}; nobody is told of the loss"
                 ))
-                .mend(cleared("mtu"));
+                .mend(self.cleared(name, end, "mtu"));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
     }
