@@ -23,6 +23,7 @@ mod verbs;
 
 use std::path::PathBuf;
 
+use arguments::Arguments;
 pub use error::{Error, Result};
 pub use server::serve;
 
@@ -37,4 +38,11 @@ pub struct Scope {
     pub lab: Option<String>,
     /// Whether only tools that change nothing are offered.
     pub read_only: bool,
+}
+
+impl Scope {
+    /// The lab that a tool's arguments mean: the only one that may be reached, or the one they name.
+    fn lab<'a>(&'a self, arguments: &'a Arguments) -> Result<Option<&'a str>> {
+        self.lab.as_deref().map_or_else(|| arguments.text("lab"), |lab| Ok(Some(lab)))
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 
 use crate::program::{self, Limits};
-use crate::{Error, Result, Scope};
+use crate::{Result, Scope, verbs};
 
 /// Limits on reading one, and the lines of a log.
 const LIMITS: Limits = Limits::read(Duration::from_secs(60));
@@ -22,7 +22,7 @@ const SCHEME: &str = "netloom://";
 pub(crate) fn all(scope: &Scope) -> Result<Vec<Resource>> {
     let labs = match &scope.lab {
         Some(lab) => vec![lab.clone()],
-        None => labs(&scope.program)?,
+        None => names(&scope.program)?,
     };
     let of_lab = |lab: &String| {
         let one = |what: &str, title: String, kind: &str| {
@@ -46,10 +46,8 @@ pub(crate) fn all(scope: &Scope) -> Result<Vec<Resource>> {
     Ok(labs.iter().flat_map(of_lab).collect())
 }
 
-fn labs(program: &Path) -> Result<Vec<String>> {
-    let text = program::run(program, &["ls", "--json"], None, LIMITS)?.good()?;
-    let labs: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| Error::Refused(format!("ls: {e}")))?;
+fn names(program: &Path) -> Result<Vec<String>> {
+    let labs = verbs::labs(program)?;
     let names = labs.as_array().into_iter().flatten().filter_map(|lab| lab["name"].as_str());
     Ok(names.map(str::to_owned).collect())
 }

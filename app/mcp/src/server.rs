@@ -82,11 +82,7 @@ impl Shared {
     fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<Result<String>> {
         let arguments = Arguments(arguments);
         let found = match (Verb::find(name, &self.scope), self.calls.get(name)) {
-            (Some(Verb::Labs), _) => {
-                let labs = verbs::run(Verb::Labs, &self.scope, &arguments, &self.words);
-                labs.map(|labs| serde_json::json!({"labs": labs}))
-            }
-            (Some(verb), _) => verbs::run(verb, &self.scope, &arguments, &self.words),
+            (Some(verb), _) => verb.run(&self.scope, &arguments, &self.words),
             (None, Some(offered)) => self.ask(name, offered, &arguments),
             (None, None) => return None,
         };
@@ -99,10 +95,7 @@ impl Shared {
         arguments.check(properties.unwrap_or(&no_properties))?;
         // What is wrong with the arguments is said before the lab is looked for.
         asking::check(name, arguments)?;
-        let lab = match &self.scope.lab {
-            Some(lab) => Some(lab.as_str()),
-            None => arguments.text("lab")?,
-        };
+        let lab = self.scope.lab(arguments)?;
         let client = (self.scope.connect)(lab).map_err(Error::Refused)?;
         if offered.rights == Rights::Destroys {
             let plan = self.plan(offered, arguments, &client)?;
@@ -207,12 +200,8 @@ impl ServerHandler for Agents {
                 Ok(CallToolResult::error(vec![ContentBlock::text(words)]).into())
             }
             Ok(None) => {
-                let why =
-                    if self.0.scope.read_only { " for an agent that may only read" } else { "" };
-                Err(ErrorData::invalid_params(
-                    format!("{name:?}: there is no such tool{why}"),
-                    None,
-                ))
+                let why = if self.0.scope.read_only { " (the server is read-only)" } else { "" };
+                Err(ErrorData::invalid_params(format!("unknown tool {name:?}{why}"), None))
             }
         }
     }
@@ -244,7 +233,7 @@ impl ServerHandler for Agents {
         match read.map_err(refused)? {
             Some(contents) => Ok(ReadResourceResult::new(vec![contents]).into()),
             None => {
-                let words = format!("{:?}: there is no such resource", request.uri);
+                let words = format!("unknown resource {:?}", request.uri);
                 Err(ErrorData::resource_not_found(words, None))
             }
         }
@@ -267,8 +256,7 @@ impl ServerHandler for Agents {
         let name = request.name;
         let found = prompts::get(&name, &arguments).map(Into::into);
         found.ok_or_else(|| {
-            let words =
-                format!("{name:?}: there is no such prompt, or one of its arguments is missing");
+            let words = format!("unknown prompt {name:?}, or one of its arguments is missing");
             ErrorData::invalid_params(words, None)
         })
     }

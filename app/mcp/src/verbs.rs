@@ -95,7 +95,7 @@ impl Verb {
             Verb::Capture => (
                 "Capture frames and show them",
                 "Frames of a link, node, switch or interface as text, in the words of tshark where it is installed; only counted \
-                 otherwise. Ends after so many frames or seconds.",
+                 otherwise. Ends after `frames` frames or `seconds` seconds.",
             ),
         }
     }
@@ -130,7 +130,7 @@ impl Verb {
                         "Only frames that match, in pcap's language, like \"icmp or tcp port 80\"",
                     ),
                 );
-                add("frames", number("End after so many", USUAL_FRAMES, MOST_FRAMES));
+                add("frames", number("The most frames to show", USUAL_FRAMES, MOST_FRAMES));
                 add("seconds", number("End after this time", 5, MOST_SECONDS));
                 vec!["target"]
             }
@@ -138,26 +138,27 @@ impl Verb {
         if self == Verb::Apply {
             add(CONFIRM, text("The word that the first call's answer has"));
         }
-        if !matches!(self, Verb::Labs | Verb::Check) {
+        if self.names_lab() {
             all.extend(lab_property(scope));
         }
         (all, needed)
     }
 
-    fn run(self, scope: &Scope, arguments: &Arguments, words: &Words) -> Result<Value> {
+    /// Whether it is about a running lab.
+    fn names_lab(self) -> bool {
+        !matches!(self, Verb::Labs | Verb::Check)
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// An argument cannot be used, or the verb failed, in its own words.
+    pub(crate) fn run(self, scope: &Scope, arguments: &Arguments, words: &Words) -> Result<Value> {
         arguments.check(&self.properties(scope).0)?;
-        let lab = match (self, &scope.lab) {
-            // They are about no running lab.
-            (Verb::Labs | Verb::Check, _) => None,
-            (_, Some(lab)) => Some(lab.as_str()),
-            (_, None) => arguments.text("lab")?,
-        };
+        let lab = if self.names_lab() { scope.lab(arguments)? } else { None };
         let at = Place { program: &scope.program, lab };
         match self {
-            Verb::Labs => {
-                let text = at.run(&["ls", "--json"], None, READ)?.good()?;
-                serde_json::from_str(&text).map_err(|e| Error::Refused(format!("ls: {e}")))
-            }
+            Verb::Labs => Ok(json!({"labs": labs(&scope.program)?})),
             Verb::Check => {
                 let (path, input) = file(arguments)?;
                 let ended = at.run(&["check", path], input, QUICK)?;
@@ -193,17 +194,13 @@ pub(crate) fn tools(scope: &Scope) -> Vec<Tool> {
     offered.map(tool).collect()
 }
 
-/// Runs a verb.
+/// The running labs, as `netloom ls` lists them.
 ///
 /// # Errors
-/// An argument cannot be used, or the verb failed, in its own words.
-pub(crate) fn run(
-    verb: Verb,
-    scope: &Scope,
-    arguments: &Arguments,
-    words: &Words,
-) -> Result<Value> {
-    verb.run(scope, arguments, words)
+/// They cannot be listed.
+pub(crate) fn labs(program: &Path) -> Result<Value> {
+    let text = program::run(program, &["ls", "--json"], None, READ)?.good()?;
+    serde_json::from_str(&text).map_err(|e| Error::Refused(format!("ls: {e}")))
 }
 
 /// A path, or `-` with the text of a file.
@@ -356,7 +353,7 @@ mod tests {
     fn run_with(verb: &str, scope: &Scope, arguments: Value) -> std::result::Result<Value, String> {
         let Value::Object(arguments) = arguments else { unreachable!() };
         let verb = Verb::find(verb, scope).unwrap();
-        run(verb, scope, &Arguments(arguments), &Words::default()).map_err(|e| e.to_string())
+        verb.run(scope, &Arguments(arguments), &Words::default()).map_err(|e| e.to_string())
     }
 
     #[test]
