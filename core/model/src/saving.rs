@@ -35,7 +35,7 @@ pub fn lab_of(running: &Plan) -> Result<Lab, String> {
     lab_within(running, ROUNDS)
 }
 
-/// [`lab_of`], with at most so many rounds in which something is given by hand.
+/// [`lab_of`], which writes values by hand in at most this many rounds.
 fn lab_within(running: &Plan, rounds: usize) -> Result<Lab, String> {
     let none = || "only the plan of a whole lab can become a file".to_owned();
     let scheme = running.scheme.as_ref().ok_or_else(none)?;

@@ -190,7 +190,7 @@ fn what_ends_a_way_is_named() {
             finder.find((from, to), (None, h1), &mut |_| Ok(Err(Stop::NoRoute))).unwrap_err();
         assert!(matches!(&error, LookupError::NoNode { node, .. } if node == "h9"), "{error}");
     }
-    // With a source as without one: there is no interface on such a way.
+    // A way to the node itself has no interface, with or without a source.
     for source in [None, Some(h1)] {
         let ends = (source, h1);
         let error = finder.find::<LookupError>(("h1", "h1"), ends, &mut planned(&plan));
