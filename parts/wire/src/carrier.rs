@@ -5,6 +5,7 @@
 //! blocks those behind it. Every frame is accounted for. Frames held are bounded by [`MOST_HELD`]
 //! bytes. A carrier does not wait; the worker knows when to call it.
 
+use netloom_fidelity::Recent;
 use netloom_filter::Program;
 use netloom_impair::spec::MOST_HELD;
 use netloom_impair::{Cause, Direction, Fate, Impairments, Packet};
@@ -14,7 +15,6 @@ use netloom_port::{HEADER, Port, Received, Sent};
 use crate::control::DirectionState;
 use crate::departures::Departures;
 use crate::fates::{Kept, Record};
-use crate::lateness::Lateness;
 use crate::store::{Chunked, Store};
 use netloom_sys::clock;
 
@@ -56,7 +56,7 @@ pub(crate) struct Carrier {
     held_bytes: u64,
     blocked: bool,
     kept: Kept,
-    lateness: Lateness,
+    lateness: Recent,
     overruns: Option<u64>,
     failures: u32,
     trouble: Option<String>,
@@ -82,7 +82,7 @@ impl Carrier {
             held_bytes: 0,
             blocked: false,
             kept: Kept::default(),
-            lateness: Lateness::default(),
+            lateness: Recent::default(),
             overruns: None,
             failures: 0,
             trouble: None,
@@ -287,7 +287,7 @@ impl Carrier {
             if !self.has_left(sent, held.packets, held.place.length()) {
                 return;
             }
-            self.lateness.add(now - at);
+            self.lateness.add(now, now - at);
             self.forget_first();
         }
     }
@@ -343,6 +343,8 @@ impl Carrier {
     /// The direction's state.
     pub(crate) fn state(&mut self) -> DirectionState {
         self.count_overruns();
+        let due = self.departures.first().map(|(at, _)| at);
+        let recent = self.lateness.show(clock::monotonic(), due);
         DirectionState {
             impairments: self.direction.impairments().clone(),
             ledger: *self.direction.ledger(),
@@ -351,7 +353,8 @@ impl Carrier {
             blocked: self.blocked,
             input_gone: !self.reading,
             overruns: self.overruns,
-            lateness: self.lateness.clone(),
+            lateness: self.lateness.all(),
+            recent,
             trouble: self.trouble.clone(),
         }
     }

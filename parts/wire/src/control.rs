@@ -9,13 +9,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use netloom_control::{Client, Protocol, unexpected};
+pub use netloom_fidelity::{Lateness, recent::Shown};
 use netloom_impair::{Impairments, Ledger};
 use netloom_port::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CONTROL;
 pub use crate::fates::Record;
-pub use crate::lateness::Lateness;
 use crate::{Error, Result};
 
 pub use netloom_control::{Fault, listen};
@@ -159,6 +159,9 @@ pub struct DirectionState {
     pub overruns: Option<u64>,
     /// How late held frames were delivered.
     pub lateness: Lateness,
+    /// The same over the last seconds; nothing from a process of an older version.
+    #[serde(default)]
+    pub recent: Shown,
     /// A port's last answer that no kernel is known to give.
     pub trouble: Option<String>,
 }

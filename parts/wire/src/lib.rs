@@ -11,7 +11,6 @@ pub mod control;
 mod departures;
 mod error;
 mod fates;
-mod lateness;
 mod serve;
 mod store;
 mod worker;
