@@ -77,6 +77,7 @@ families! {
     LabInfo = Gauge "netloom_lab_info" "The lab, always 1; with the version of its lab process.";
     LabState = Gauge "netloom_lab_state" "Whether the lab is in this state: starting, up, degraded or failed.";
     LabStart = Gauge "netloom_lab_start_time_seconds" "Unix time when the lab came up.";
+    LabBehind = Gauge "netloom_lab_behind" "How many links one way, nodes, and processes of netloom are behind now; the machine counts as one.";
     NodeUp = Gauge "netloom_node_up" "Whether the node lives, is ready, and no program or interface of it has failed.";
     NodeCpu = Seconds "netloom_node_cpu_seconds_total"
         "CPU time by mode: user, system, and receive for datagrams that the kernel received for it; all where the parts are not known.";
@@ -144,6 +145,7 @@ impl Metrics {
         let mut page = Page { sheet: Sheet::default(), totals: &mut self.totals };
         let labels = Labels::default().with("lab", &lab.name);
         page.lab(&labels, lab);
+        page.sheet.gauge(Metric::LabBehind, &labels, picture.behind.len() as u64);
         picture.nodes.values().for_each(|(node, _)| page.node(&labels, node));
         picture.links.values().for_each(|(link, counters)| page.link(&labels, link, counters));
         picture.switches.values().for_each(|switch| page.switch(&labels, switch));

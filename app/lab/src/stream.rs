@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::view::{
-    Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, LinkStatus, NodeCounters,
+    BehindView, Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, LinkStatus, NodeCounters,
     NodeStatus, SwitchStatus,
 };
 
@@ -23,6 +23,8 @@ pub const A_TURN: usize = 32;
 pub struct Picture {
     /// The lab itself, once something is known of it.
     pub lab: Option<LabFacts>,
+    /// What is behind, as it was when the last of it began or ceased to be.
+    pub behind: Vec<BehindView>,
     /// Its nodes by name. The counters in a status are as old as the status.
     pub nodes: BTreeMap<String, (NodeStatus, NodeCounters)>,
     /// Its links by name.
@@ -38,6 +40,7 @@ impl Picture {
             *self = Picture::default();
         }
         self.lab = event.lab.or(self.lab.take());
+        self.behind = event.behind.unwrap_or(std::mem::take(&mut self.behind));
         for node in event.nodes {
             let counters = NodeCounters::of(&node);
             self.nodes.insert(node.name.clone(), (node, counters));
@@ -72,6 +75,7 @@ impl Picture {
             missed,
             time_ns,
             lab: self.lab.clone(),
+            behind: (!self.behind.is_empty()).then(|| self.behind.clone()),
             nodes: self.nodes.values().map(|(node, _)| node.clone()).collect(),
             switches: self.switches.values().cloned().collect(),
             links: self.links.values().map(|(link, _)| link.clone()).collect(),
@@ -140,6 +144,16 @@ impl Recorder {
         if self.picture.lab.as_ref() != Some(&lab) {
             self.picture.lab = Some(lab.clone());
             self.pending.lab = Some(lab);
+        }
+    }
+
+    /// What is behind was read.
+    pub fn behind(&mut self, behind: Vec<BehindView>) {
+        let place = |b: &BehindView| (b.kind, b.name.clone(), b.from.clone(), b.cause);
+        let places = |all: &[BehindView]| all.iter().map(place).collect::<BTreeSet<_>>();
+        if places(&behind) != places(&self.picture.behind) {
+            self.picture.behind.clone_from(&behind);
+            self.pending.behind = Some(behind);
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod changes;
 mod events;
+mod fidelity;
 mod reachability;
 mod why;
 mod wires;
@@ -19,6 +20,10 @@ pub use changes::{
     NodeSettings,
 };
 pub use events::{Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, NodeCounters};
+pub use fidelity::{
+    BehindCause, BehindKind, BehindView, FidelityView, LatenessView, WaitsView, ms,
+};
+pub(crate) use fidelity::{dropped, sort as sort_behind, stolen, waited};
 pub use reachability::{Family, PairFamily, PairReachability, Reachability};
 pub use why::AskWhy;
 pub use wires::{DirectionView, FateView, Fates, WireView};
@@ -85,6 +90,9 @@ pub struct LabStatus {
     /// (`neighbour_table`). Nothing tells whose they were.
     #[serde(default)]
     pub machine_drops: Vec<DropView>,
+    /// What is late now, by [`BehindView`]; empty where the lab keeps up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<BehindView>,
     /// It belongs to an ordinary user, in a user namespace.
     pub user: bool,
     /// In the order of the file.

@@ -2,6 +2,7 @@
 
 mod adhoc;
 mod apply;
+mod behind;
 mod capture;
 mod copy;
 mod doctor;

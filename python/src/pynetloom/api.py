@@ -239,6 +239,15 @@ class Calls:
         )
         return found
 
+    def fidelity(self) -> s.FidelityView:
+        """Show how late frames and wake-ups were.
+
+        All counters are totals: what was late in a stretch of time is the difference of two
+        readings.
+        """
+        found: s.FidelityView = self.transport.call("GET", "/v1/fidelity")
+        return found
+
     def move_interface(self, body: s.MoveInterface) -> s.Changed:
         """Move an interface to another node."""
         found: s.Changed = self.transport.call("POST", "/v1/interfaces/move", body=body)

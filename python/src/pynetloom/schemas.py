@@ -108,6 +108,43 @@ class AskWhy(_AskWhyRequired, _AskWhyWords, total=False):
     """What is sent."""
 
 
+BehindCause = Literal["late", "overrun", "waits", "backlog", "stolen"]
+"""In what way something is behind."""
+
+
+BehindKind = Literal["link", "process", "node", "machine"]
+"""What may be behind."""
+
+
+_BehindViewOtherWords = TypedDict("_BehindViewOtherWords", {"from": "Optional[str]"}, total=False)
+
+
+class _BehindViewRequired(TypedDict):
+    cause: BehindCause
+    """In what way."""
+    count: int
+    """Frames that left, turns on a processor, or frames lost."""
+    kind: BehindKind
+    """Of what kind it is."""
+    name: str
+    """Its name; of the machine `machine`."""
+
+
+class BehindView(_BehindViewRequired, _BehindViewOtherWords, total=False):
+    """What was late, or lost because something was."""
+
+    late_ns: Optional[Exact]
+    """How late in nanoseconds: the largest lateness of a frame (`late`), the mean wait
+    (`waits`), all that was taken away (`stolen`); `null` where frames were lost.
+    """
+    p99_ns: Optional[Exact]
+    """99 % of the frames were at most this late."""
+    since_ns: Optional[Exact]
+    """Unix time in nanoseconds since when it is behind; `null` where it was within a stretch of
+    time that is named elsewhere.
+    """
+
+
 _BgpWords = TypedDict("_BgpWords", {"as": "int"})
 
 
@@ -431,6 +468,36 @@ class Fates(TypedDict):
     """In order."""
     missed: int
     """How many were overwritten before they were read."""
+
+
+class _FidelityViewRequired(TypedDict):
+    behind: list[BehindView]
+    """What is behind now."""
+    links: list[LatenessView]
+    """Directions of links in which frames can be due: those with a wire. Elsewhere the kernel
+    hands frames on at once.
+    """
+    time_ns: Exact
+    """Unix time in nanoseconds when it was read."""
+    unmeasured: list[str]
+    """What this machine does not tell."""
+    waits: list[WaitsView]
+    """Waits for a processor: of netloom's own processes by name, and of nodes' programs that
+    were seen busy.
+    """
+
+
+class FidelityView(_FidelityViewRequired, total=False):
+    """A reading of what is counted; all counters are totals."""
+
+    backlog_drops: Optional[int]
+    """Frames that processors' backlogs had no room for, on the whole machine; `null` if that is
+    not known.
+    """
+    ticks: Optional[list[int]]
+    """Ticks of 1/100 s of all processors, and how many of them were stolen; `null` if that is
+    not known.
+    """
 
 
 class _FileRequired(TypedDict):
@@ -867,6 +934,10 @@ class _LabEventRequired(TypedDict):
 class LabEvent(_LabEventRequired, total=False):
     """What is different since the event before it, or, as a snapshot, all that there is."""
 
+    behind: Optional[list[BehindView]]
+    """What is behind, all of it, where something began or ceased to be; its figures alone make
+    no event.
+    """
     counters: Counters
     """Counters that are different."""
     gone: Gone
@@ -928,6 +999,8 @@ class _LabStatusRequired(TypedDict):
 class LabStatus(_LabStatusRequired, total=False):
     """All about a running lab."""
 
+    behind: list[BehindView]
+    """What is late now, by [`BehindView`]; empty where the lab keeps up."""
     drift: list[str]
     """Manual changes to living nodes and switches made without netloom, an object a line, as
     `netloom apply` shows them.
@@ -937,6 +1010,28 @@ class LabStatus(_LabStatusRequired, total=False):
     started: those that waited for a neighbour's address (`neighbour_queue`), and those whose
     neighbour found no room in the table (`neighbour_table`). Nothing tells whose they were.
     """
+
+
+_LatenessViewWords = TypedDict("_LatenessViewWords", {"from": "str"})
+
+
+class LatenessView(_LatenessViewWords):
+    """Lateness of frames in one direction of a link, since its wire was put in."""
+
+    counts: list[int]
+    """How many frames were how late: those less than 128 ns first, then four counts for each
+    octave.
+    """
+    link: str
+    """The link."""
+    max_ns: Exact
+    """The largest one in nanoseconds."""
+    overdue_ns: Exact
+    """How late the frame is that should leave first and has not, in nanoseconds."""
+    overruns: int
+    """Frames lost because the wire did not read them in time."""
+    sum_ns: Exact
+    """All of it together, in nanoseconds."""
 
 
 class LimitsView(TypedDict, total=False):
@@ -3322,6 +3417,19 @@ class TwoWays(_TwoWaysRequired, total=False):
 
     schedule: Optional[Schedule]
     """The block schedule; none before the start."""
+
+
+class WaitsView(TypedDict):
+    """How long something waited for a processor."""
+
+    kind: BehindKind
+    """A process or a node."""
+    name: str
+    """Its name."""
+    turns: int
+    """How often it got a processor."""
+    wait_ns: Exact
+    """All waits together, in nanoseconds."""
 
 
 WhyBasis = Literal["probe", "facts"]

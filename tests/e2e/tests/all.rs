@@ -36,6 +36,7 @@ mod expect;
 mod export_lab;
 mod extcap;
 mod few_files;
+mod fidelity;
 mod files;
 mod folders;
 mod foreign;

@@ -317,6 +317,7 @@ impl Fake {
             Box::new(Traced { port: 7, ..Traced::default() }),
             Box::new(netloom_why::Report { from: "h1".into(), ..netloom_why::Report::default() }),
             Box::new(Applied { digest: "d".into(), done: true, ..Applied::default() }),
+            Box::new(netloom_lab::view::FidelityView::default()),
             Box::new(Ended { lab: "fake".to_owned() }),
             Box::new(node),
             Box::new(switch),

@@ -467,7 +467,7 @@ fn end_processes(folder: &Folder, plan: Option<&Plan>) -> Result<()> {
 /// Ends processes of a lab that neither a socket nor a lock leads to any longer, and removes what they serve outside of the
 /// lab's folder.
 pub(crate) fn end_astray(folder: &Folder) {
-    for UnlistedProcess { role, words, process } in role::of_lab(folder) {
+    for UnlistedProcess { role, words, process, .. } in role::of_lab(folder) {
         process.end();
         match (role, words.as_slice()) {
             (Role::Vde, [_, _, path, ..]) => netloom_switch::classic::clear(Path::new(path)),

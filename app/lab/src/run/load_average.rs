@@ -48,12 +48,16 @@ impl Loads {
     }
 }
 
+/// What a look finds: how many tasks of each node run or wait, and the processes that have any.
+pub(crate) type Found = (BTreeMap<NodeId, u32>, Vec<(NodeId, i32)>);
+
 /// How many tasks of each node run or wait, by the pids of their inits.
-pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
+pub(crate) fn look(inits: &[(NodeId, i32)]) -> Found {
     let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let spaces: BTreeMap<_, NodeId> =
         inits.iter().filter_map(|(id, pid)| Some((space(*pid)?, *id))).collect();
     let mut found: BTreeMap<NodeId, u32> = inits.iter().map(|(id, _)| (*id, 0)).collect();
+    let mut busy = Vec::new();
     for pid in population::pids().into_iter().flatten() {
         let mut tasks = Tasks::default();
         loads::add_process(&mut tasks, pid);
@@ -63,9 +67,10 @@ pub(crate) fn look(inits: &[(NodeId, i32)]) -> BTreeMap<NodeId, u32> {
             continue;
         }
         let node = space(pid).and_then(|s| spaces.get(&s));
-        if let Some(count) = node.and_then(|n| found.get_mut(n)) {
+        if let Some((node, count)) = node.and_then(|n| Some((*n, found.get_mut(n)?))) {
             *count += tasks;
+            busy.push((node, pid));
         }
     }
-    found
+    (found, busy)
 }

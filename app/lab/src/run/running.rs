@@ -25,6 +25,7 @@ use crate::build::starting;
 use crate::events::Serve;
 use crate::keep::keepers::Keepers;
 use crate::run::load_average::Loads;
+use crate::run::meter::Meter;
 use crate::run::probing::Probing;
 use crate::run::prospect::Looked;
 use crate::run::readings::Streaming;
@@ -86,6 +87,7 @@ pub(crate) struct Running {
     pub(crate) revivals: Revivals,
     pub(crate) kept: Kept,
     load: Loads,
+    pub(crate) meter: Meter,
     pub(crate) quiet: Quiet,
     pub(crate) streaming: Streaming,
     /// Written to when the lab has been taken down.
@@ -197,6 +199,7 @@ impl Running {
             revivals: Revivals::default(),
             kept,
             load: Loads::default(),
+            meter: Meter::default(),
             quiet: Quiet::default(),
             streaming: Streaming::default(),
             ended,

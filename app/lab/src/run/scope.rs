@@ -28,9 +28,10 @@ use crate::service::LogMark;
 use crate::service::call::{Answers, Call, Inside, Named, Within};
 use crate::store::state::{SCOPE_MARK, State, make_private_dir};
 use crate::view::{
-    Applied, Apply, AskWhy, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabState, LabStatus,
-    LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
-    NodeState, NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
+    Applied, Apply, AskWhy, Changed, Ended, Fates, FidelityView, InterfaceStatus, LabEvent,
+    LabState, LabStatus, LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode,
+    NewSwitch, NodeSettings, NodeState, NodeStatus, Noting, PairReachability, Reachability,
+    Repaired, SwitchStatus,
 };
 use crate::{Error, Result, Service, Subject};
 
@@ -482,6 +483,7 @@ impl Named for LabStatus {
         self.switches.clear();
         self.drift.clear();
         self.machine_drops.clear();
+        self.behind.clear();
         let whole = self.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
         // A view of a starting lab, or of one kept after a failure, has the same state.
         if matches!(self.state, LabState::Up | LabState::Degraded) {
@@ -534,8 +536,25 @@ macro_rules! without_names {
     ($($kind:ty),*) => { $(impl Named for $kind {})* };
 }
 without_names!(
-    Applied, Apply, AskWhy, Ended, Fates, FlowShown, LabEvent, LogLine, NewSwitch, Plan, Positions,
-    Report, Request, Answer, Sliced, SliceShown, TraceWhat, Traced
+    Applied,
+    Apply,
+    AskWhy,
+    Ended,
+    Fates,
+    FidelityView,
+    FlowShown,
+    LabEvent,
+    LogLine,
+    NewSwitch,
+    Plan,
+    Positions,
+    Report,
+    Request,
+    Answer,
+    Sliced,
+    SliceShown,
+    TraceWhat,
+    Traced
 );
 
 impl<C: Call> Answers<C> for Scoped

@@ -23,6 +23,7 @@ use crate::build::starting::has_work;
 use crate::keep::slicers;
 use crate::keep::switches::Switches;
 use crate::run::drift::{self, OfNode, Seen};
+use crate::run::fidelity;
 use crate::run::impairing;
 use crate::run::losses::{self, Between};
 use crate::run::running::Phase;
@@ -78,6 +79,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         since: state.since,
         read_ns: now_ns(),
         machine_drops: losses::of_machine(),
+        behind: fidelity::now(sources.running, plan, directions.as_ref()),
         user: state.user,
         nodes,
         drift: match &sources.drift {

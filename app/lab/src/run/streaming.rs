@@ -14,6 +14,7 @@ use rustix::process::Pid;
 
 use crate::Result;
 use crate::keep::slicers;
+use crate::run::fidelity;
 use crate::run::impairing;
 use crate::run::losses::{self, Between};
 use crate::run::readings::{Seen, Stream};
@@ -235,6 +236,7 @@ impl Stream {
             }
         }
         read.into_iter().for_each(|(link, counters)| self.recorder.link(link, counters));
+        self.recorder.behind(fidelity::now(sources.running, plan, directions.as_ref()));
     }
 
     /// Reads switches; those of kind `openflow` ask their processes.

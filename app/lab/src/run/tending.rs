@@ -269,7 +269,7 @@ impl Running {
     }
 }
 
-/// Measures load averages and lets budgets follow on threads of their own, as long as the lab exists.
+/// Measures load averages and waits, and lets budgets follow on threads of their own, as long as the lab exists.
 pub(crate) fn watch_loads(running: Weak<Running>) {
     watch_budgets(Weak::clone(&running));
     // A small stack: both threads only count.
@@ -279,8 +279,9 @@ pub(crate) fn watch_loads(running: Weak<Running>) {
         loop {
             std::thread::sleep(load_average::LOOK);
             let Some(running) = running.upgrade() else { return };
-            let found = load_average::look(&running.living_inits());
+            let (found, busy) = load_average::look(&running.living_inits());
             running.loads().observe(&found, last.elapsed());
+            running.meter.look(&running.folder, &running.state().plan, &busy);
             last = Instant::now();
             running.tell_loads();
         }

@@ -28,9 +28,9 @@ use crate::service::values::{
 };
 use crate::service::{LogMark, Service};
 use crate::view::{
-    Applied, Apply, AskWhy, Changed, Ended, Fates, InterfaceStatus, LabEvent, LabStatus,
-    LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings,
-    NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
+    Applied, Apply, AskWhy, Changed, Ended, Fates, FidelityView, InterfaceStatus, LabEvent,
+    LabStatus, LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch,
+    NodeSettings, NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
 };
 
 /// How long a call waits for something: up to a minute in milliseconds, not at all where nothing is said.
@@ -179,6 +179,14 @@ macro_rules! calls {
             => One Report: "The way hop by hop, where the probe was lost, and why",
             400 "The flow cannot be meant, or the nodes have no addresses of one family", 404 "No such node"
         } do |lab, call| lab.why(&call.request);
+
+        ShowFidelity = {
+            /// Show how late frames and wake-ups were
+            ///
+            /// All counters are totals: what was late in a stretch of time is the difference of two readings.
+            GET "/v1/fidelity" as fidelity, Reads, Moments, outside "what the machine was late by is told outside of nodes";
+            => One FidelityView: "What is counted, what is not, and what is behind now"
+        } do |lab, _call| lab.fidelity();
 
         Events = {
             /// Tell what happens: a snapshot, then what is different each second

@@ -203,6 +203,7 @@ impl Process {
 /// A process in a role that no socket and no lock leads to, by its command line.
 pub(crate) struct UnlistedProcess {
     pub(crate) role: Role,
+    pub(crate) pid: Pid,
     /// What [`start`] was given.
     pub(crate) words: Vec<OsString>,
     pub(crate) process: Process,
@@ -225,7 +226,7 @@ pub(crate) fn of_lab(folder: &Folder) -> Vec<UnlistedProcess> {
         let words: Vec<OsString> = words.skip(FIRST_WORD).collect();
         let is_of_lab = words.iter().take(2).any(|word| Path::new(word).starts_with(&folder));
         let process = Process { pidfd, since: Instant::now() };
-        (is_own && is_of_lab).then_some(UnlistedProcess { role, words, process })
+        (is_own && is_of_lab).then_some(UnlistedProcess { role, pid, words, process })
     });
     found.collect()
 }

@@ -55,6 +55,35 @@ fn times_pass_the_form_of_answers_unchanged() {
 }
 
 #[test]
+fn what_falls_behind_and_catches_up_is_told_once() {
+    let mut recorder = Recorder::default();
+    let link = |late_ns| {
+        let from = Some("a:eth0".to_owned());
+        BehindView { name: "l".into(), from, late_ns: Some(late_ns), ..BehindView::default() }
+    };
+    recorder.behind(vec![]);
+    assert_eq!(recorder.take(), None, "nothing was behind before");
+    recorder.behind(vec![link(5)]);
+    let began = recorder.take().expect("an event");
+    assert_eq!(began.behind, Some(vec![link(5)]));
+    recorder.behind(vec![link(9)]);
+    assert_eq!(recorder.take(), None, "another figure");
+    // Who listens from now on hears of it, too.
+    let mut late = Picture::default();
+    late.apply(recorder.picture().snapshot("1.1".into(), 1, false));
+    assert_eq!(late.behind, vec![link(5)]);
+    let other = BehindView { from: Some("b:eth0".into()), ..link(1) };
+    recorder.behind(vec![link(9), other.clone()]);
+    assert_eq!(recorder.take().and_then(|event| event.behind), Some(vec![link(9), other]));
+    recorder.behind(vec![]);
+    let ended = recorder.take().expect("an event");
+    assert_eq!(ended.behind, Some(vec![]));
+    late.apply(ended);
+    assert!(late.behind.is_empty());
+    assert_eq!(recorder.picture().snapshot("1.2".into(), 1, false).behind, None);
+}
+
+#[test]
 fn only_what_is_different_is_told() {
     let mut recorder = Recorder::default();
     assert_eq!(recorder.take(), None);

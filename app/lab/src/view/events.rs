@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{LabState, LinkStatus, NodeStatus, SwitchStatus};
+use super::{BehindView, LabState, LinkStatus, NodeStatus, SwitchStatus};
 
 /// What is different since the event before it, or, as a snapshot, all that there is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -23,6 +23,9 @@ pub struct LabEvent {
     /// The lab, where that is different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab: Option<LabFacts>,
+    /// What is behind, all of it, where something began or ceased to be; its figures alone make no event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Vec<BehindView>>,
     /// Nodes that are new, or of which something beside their counters is different.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeStatus>,

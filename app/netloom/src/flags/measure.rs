@@ -66,6 +66,9 @@ pub(crate) struct Measure {
     /// Mark packets of the file's filters at egress of these interfaces.
     #[arg(long, requires = "config")]
     pub(crate) mark: bool,
+    /// Fail if a frame, a process or a busy program was later than this meanwhile, or frames were lost for it: like 1ms.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "config")]
+    pub(crate) fidelity: Option<Duration>,
     /// Print JSON, one object per line.
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,

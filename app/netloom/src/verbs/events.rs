@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use netloom_lab::view::{EventKind, LabEvent, LinkStatus, NodeState, NodeStatus};
 
-use super::figures;
 use super::listening::{Heard, Listener};
+use super::{behind, figures};
 use crate::flags::Status;
 use crate::labs::{self, Wish};
 use crate::output::{count, print, show, utc};
@@ -64,6 +64,12 @@ fn text(event: &LabEvent) -> String {
         }
         lines.push(line);
     }
+    if let Some(late) = &event.behind {
+        match behind::status(late).as_str() {
+            "" => lines.push("nothing is behind any more".to_owned()),
+            told => lines.extend(told.lines().map(str::to_owned)),
+        }
+    }
     // A snapshot of a large lab would scroll away what matters.
     let wanted = |node: &&NodeStatus| !whole || node.state != NodeState::Up;
     lines.extend(event.nodes.iter().filter(wanted).map(node));
@@ -109,6 +115,10 @@ mod tests {
         let event = serde_json::json!({
             "id": "1.0", "kind": "snapshot", "missed": true, "time_ns": 0,
             "lab": {"name": "x", "state": "degraded", "pid": 1, "since": 2},
+            "behind": [{
+                "kind": "link", "name": "l", "from": "a:eth0", "cause": "late", "late_ns": "30000000", "p99_ns": "1000",
+                "count": 1, "since_ns": "0",
+            }],
             "links": [
                 {"name": "l", "ends": ["a:eth0", "b:eth0"], "up": true, "wire": null},
                 {"name": "m", "ends": ["a:eth1", "b:eth1"], "up": false, "down": true, "wire": {
@@ -131,6 +141,7 @@ mod tests {
             [
                 "events were missed; this is how it is now",
                 "lab x: degraded, 0 nodes, 2 links",
+                "behind: link l from a:eth0 was 30.0 ms late, since 1970-01-01T00:00:00.000000Z",
                 "link m: down by hand; from b:eth1 delay 10ms, loss 1%",
                 "node old: gone",
             ]

@@ -4,7 +4,7 @@ use anyhow::Result;
 use netloom_lab::calls;
 use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
 
-use super::figures;
+use super::{behind, figures};
 use crate::flags::{Json, Status};
 use crate::labs::{self, Wish};
 use crate::output::{count, or_dash, print, print_json, show, table};
@@ -70,6 +70,11 @@ fn text(status: &LabStatus) -> String {
     if !told.is_empty() {
         text.push('\n');
         text.push_str(&told);
+    }
+    let late = behind::status(&status.behind);
+    if !late.is_empty() {
+        text.push('\n');
+        text.push_str(&late);
     }
     if !status.drift.is_empty() {
         text.push_str("\nnot as it was made; `netloom apply` and `netloom up` take it back:\n");

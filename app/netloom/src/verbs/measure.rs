@@ -6,6 +6,7 @@
 mod both;
 mod interfaces;
 mod json;
+mod late;
 mod selection;
 mod show;
 
@@ -42,12 +43,17 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
     let mut prepared = Prepared::new(running, &request, &mut note).map_err(worded)?;
     let signals = super::ending()?;
     prepared.enter()?;
+    let mut late = late::Late::begin(lab, args)?;
     let mut measurement = prepared.start(interrupts(signals))?;
     let mut output = show::Output::new(args, &prepared);
     measurement.begin()?;
     output.begin(measurement.watch(), measurement.flows())?;
     ended(measurement.each(|news| match news {
-        News::Closed(closed) => output.block(closed),
+        News::Closed(closed) => {
+            let block = closed.told.block;
+            output.block(closed)?;
+            late.as_mut().filter(|_| !args.quiet).map_or(Ok(()), |late| late.closed(block, args))
+        }
         News::Joined { flow, from } => output.joined(flow, from),
         News::Rerouted(change) => output.rerouted(&change),
         News::Note(told) => {
@@ -63,6 +69,7 @@ pub(crate) fn measure(lab: Option<&str>, args: &Measure) -> Result<i32> {
              hops next to it cannot be relied on"
         );
     }
+    late.map_or(Ok(()), |late| late.end(args))?;
     Ok(0)
 }
 

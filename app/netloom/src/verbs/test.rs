@@ -9,6 +9,7 @@ mod checker;
 mod command;
 mod files;
 mod junit;
+mod late;
 mod means;
 mod one;
 mod recording;

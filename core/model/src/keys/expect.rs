@@ -30,6 +30,11 @@ pub(crate) static EXPECT: Object = Object {
         key("rate", Value::Object(&ARRIVES), "How many bits a second arrive between two nodes."),
         key("output", Value::Object(&OUTPUT), "What a command in a node prints, and how it ends."),
         key(
+            "fidelity",
+            DURATION,
+            "Nothing was later than this, and no frame was lost for it, since the lab came up or the step `fidelity` before:              frames on links with impairments, netloom's processes, busy programs of nodes, the machine's backlogs.",
+        ),
+        key(
             "do",
             Value::Object(&ACTION),
             "Something that is done to the lab before the next step.",

@@ -47,6 +47,8 @@ pub enum What {
     Rate(Rate),
     /// What a command in a node does.
     Output(Output),
+    /// Nothing was later than this since the lab came up, or since the step of this kind before.
+    Fidelity(Duration),
     /// No expectation: something is done.
     Do(Action),
 }
@@ -189,7 +191,10 @@ impl What {
             What::Output(of) => vec![&of.node],
             What::Do(Action::Exec(node, _)) => vec![node],
             // Links, not nodes.
-            What::Do(Action::Down(_) | Action::Up(_) | Action::Set(..) | Action::Wait(_)) => vec![],
+            What::Fidelity(_)
+            | What::Do(Action::Down(_) | Action::Up(_) | Action::Set(..) | Action::Wait(_)) => {
+                vec![]
+            }
         }
     }
 
@@ -209,6 +214,9 @@ impl What {
                 format!("rate from {} {bounds}", rate.between.words())
             }
             What::Output(output) => output.words(),
+            What::Fidelity(limit) => {
+                format!("nothing is later than {}", crate::impairment::text::duration(*limit))
+            }
             What::Do(action) => action.words(),
         }
     }

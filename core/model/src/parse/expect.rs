@@ -16,8 +16,8 @@ use crate::lab::expect::{
 };
 
 /// The keys of a step of which it has one.
-const KINDS: [&str; 8] =
-    ["reaches", "cannot-reach", "route", "no-route", "loss", "rate", "output", "do"];
+const KINDS: [&str; 9] =
+    ["reaches", "cannot-reach", "route", "no-route", "loss", "rate", "output", "fidelity", "do"];
 
 /// The most steps of a lab.
 const MOST_STEPS: usize = 10_000;
@@ -68,9 +68,13 @@ impl Reader<'_> {
         };
         let name = fields.get("name").and_then(|v| non_empty(v, &path.key("name"), self.report));
         let within = fields.get("within").map(|v| (v, path.key("within")));
-        if let (Some((value, path)), "do") = (&within, kind) {
-            self.report
-                .error(value.place, format!("{path}: an action is done once; leave `within` out"));
+        let once = match kind {
+            "do" => Some("an action is done once"),
+            "fidelity" => Some("what was late stays late"),
+            _ => None,
+        };
+        if let (Some((value, path)), Some(once)) = (&within, once) {
+            self.report.error(value.place, format!("{path}: {once}; leave `within` out"));
         }
         let within = within.and_then(|(v, path)| read::duration(v, &path, self.report));
         let (value, path) = (fields.get(kind)?, path.key(kind));
@@ -82,6 +86,7 @@ impl Reader<'_> {
             "loss" => What::Loss(self.loss(value, &path)?),
             "rate" => What::Rate(self.rate(value, &path)?),
             "output" => What::Output(self.output(value, &path)?),
+            "fidelity" => What::Fidelity(self.fidelity(value, &path)?),
             _ => What::Do(self.action(value, &path)?),
         };
         Some(Step { name, within: within.unwrap_or_default(), what })
@@ -241,6 +246,16 @@ impl Reader<'_> {
         // Commands end their output with a line break, which files seldom have.
         let equals = equals.map(|text| text.trim().to_owned());
         Some(Output { node: node?, command, contains, lacks, equals, code: code.unwrap_or(0) })
+    }
+
+    /// A bound on lateness.
+    fn fidelity(&mut self, value: &Yaml, path: &Path<'_>) -> Option<Duration> {
+        let limit = read::duration(value, path, self.report)?;
+        // Everything is a little late.
+        if limit.is_zero() || limit > LONGEST {
+            self.report.error(value.place, format!("{path}: more than 0 and at most 1h, like 1ms"));
+        }
+        Some(limit)
     }
 
     fn action(&mut self, value: &Yaml, path: &Path<'_>) -> Option<Action> {

@@ -25,6 +25,7 @@ pub(super) fn step(step: &Step) -> Yaml {
         What::Loss(of) => ("loss", loss(of)),
         What::Rate(of) => ("rate", bits(of)),
         What::Output(of) => ("output", output(of)),
+        What::Fidelity(limit) => ("fidelity", Yaml::word(duration(*limit))),
         What::Do(of) => ("do", action(of)),
     };
     body.put(key, value);

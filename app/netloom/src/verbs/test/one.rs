@@ -19,6 +19,7 @@ use netloom_session::probe::Question;
 
 use super::checker::Checker;
 use super::command::Cut;
+use super::late::Late;
 use super::recording::Recording;
 use super::report::{Line, Step};
 use crate::verbs::{down, roles, up};
@@ -125,11 +126,16 @@ fn take_steps(
 ) -> Result<bool> {
     let client = labs::connect_to(folder)?;
     let checker = Checker::new(&client, plan, signals);
+    let mut late = Late::begin(&client);
     let mut all_hold = true;
     for (step, number) in lab.expect.iter().zip(1..) {
         let recording = captures.map(|prefix| Recording::begin(&plan.lab, prefix, number));
         let begun = Instant::now();
-        let (holds, seen) = match checker.take(step) {
+        let taken = match &step.what {
+            What::Fidelity(limit) => late.judge(&client, *limit),
+            _ => checker.take(step),
+        };
+        let (holds, seen) = match taken {
             Ok(found) => found,
             Err(Cut::Failed(words)) => (false, words),
             Err(Cut::Interrupted) => anyhow::bail!("interrupted"),
@@ -137,6 +143,7 @@ fn take_steps(
         all_hold &= holds;
         let ms = since(begun);
         let mut notes = if holds { vec![] } else { hints(lab, &step.what) };
+        notes.extend(late.during(&client, &step.what));
         notes.extend(recording.and_then(|recording| recording.end(!holds)));
         let seen = notes.iter().fold(seen, |seen, note| format!("{seen}\n{note}"));
         let (name, expected) = (step.title(), step.what.words());

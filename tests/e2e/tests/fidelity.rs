@@ -1,0 +1,195 @@
+//! A lab that cannot keep up says so: the wires' process is stopped for a known time, and frames that it holds are late by it.
+
+use std::time::{Duration, Instant};
+
+use netloom_kit::stop;
+use netloom_tests_e2e::live::{Held, SOON, gone};
+use netloom_tests_e2e::{Machine, machine, root_only, signal, wait_until, with_command_line};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// How long the wire holds each frame.
+const DELAY: Duration = Duration::from_secs(1);
+
+/// How late every frame is at least that is held when the wire is stopped.
+const LATE: Duration = Duration::from_millis(500);
+
+const LINK: &str = "a:eth0--b:eth0";
+
+/// Two nodes, the first of which sends into the wire all the time.
+fn lab(more: &str) -> String {
+    format!(
+        "name: behind\npool: {{ipv6: none}}\nnodes:\n  \
+         a: {{run: [[ping, -q, -i, \"0.2\", 10.9.0.2]]}}\n  b: {{}}\n\
+         links: [{{ends: [a, b], delay: 1s, addresses: {{a: 10.9.0.1/24, b: 10.9.0.2/24}}}}]\n{more}"
+    )
+}
+
+/// The processes that carry wires of labs of this machine.
+fn wire_process(machine: &Machine) -> Option<i32> {
+    let folder = machine.scratch().runtime_dir();
+    let ours = with_command_line(folder.to_str().expect("a path"));
+    with_command_line("wire-process").into_iter().find(|pid| ours.contains(pid) && !gone(*pid))
+}
+
+/// Stops the wires so long that every frame they hold is late by [`LATE`].
+fn hold_up(machine: &Machine) {
+    let wire = wire_process(machine).expect("a process of wires");
+    stop(wire);
+    let stopped = Instant::now();
+    // The frame that came last is due after the delay.
+    wait_until("all are late", SOON, || (stopped.elapsed() >= DELAY + LATE).then_some(()));
+    signal(wire, Signal::CONT);
+}
+
+/// Waits until the wire holds frames that were sent one after the other.
+fn holds_frames(machine: &Machine) {
+    wait_until("the wire holds frames", SOON, || {
+        let held = &machine.link(LINK)["wire"]["directions"][0]["held_packets"];
+        (held.as_u64() >= Some(2)).then_some(())
+    });
+}
+
+/// The output and the errors of a program that ends with code 1.
+fn failed(mut held: Held) -> (String, String) {
+    let child = held.child();
+    drop(child.stdin.take());
+    let output = std::io::read_to_string(child.stdout.take().expect("piped")).expect("output");
+    let errors = std::io::read_to_string(child.stderr.take().expect("piped")).expect("errors");
+    let status = child.wait().expect("wait for it");
+    assert_eq!(status.code(), Some(1), "{output}\n{errors}");
+    (output, errors)
+}
+
+fn now_ns() -> u128 {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    now.expect("a time after 1970").as_nanos()
+}
+
+/// What is behind of the link from its first end, by frames.
+fn late(behind: &Value) -> Option<&Value> {
+    let all = behind.as_array()?;
+    all.iter().find(|b| b["name"] == LINK && b["from"] == "a:eth0" && b["cause"] == "late")
+}
+
+/// A number that is exact in JSON.
+fn exact(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value}"))
+}
+
+fn is_late(found: &Value) {
+    assert!(exact(&found["late_ns"]) >= u64::try_from(LATE.as_nanos()).unwrap(), "{found}");
+}
+
+#[test]
+fn a_wire_that_was_stopped_is_behind_and_then_is_not_any_more() {
+    let machine = machine!();
+    let begun = now_ns();
+    machine.up(&lab(""));
+    holds_frames(&machine);
+    let mut events = Held::start(machine.netloom(["events", "--json"]));
+    let first: Value = serde_json::from_str(&events.line()).expect("a snapshot");
+    assert_eq!(first["kind"], "snapshot");
+    hold_up(&machine);
+    let found = wait_until("it is told", SOON, || late(&machine.status()["behind"]).cloned());
+    is_late(&found);
+    let since = u128::from(exact(&found["since_ns"]));
+    assert!(since > begun && since <= now_ns(), "{found}");
+    let told = machine.ok("status").text();
+    let line = format!("\nbehind: link {LINK} from a:eth0 was ");
+    assert!(told.contains(&line), "{told}");
+    let mut next = || -> Value { serde_json::from_str(&events.line()).expect("an event") };
+    loop {
+        let event = next();
+        if let Some(found) = late(&event["behind"]) {
+            is_late(found);
+            break;
+        }
+    }
+    // Ten seconds without a late frame.
+    loop {
+        let event = next();
+        if event["behind"].is_array() && late(&event["behind"]).is_none() {
+            break;
+        }
+    }
+    drop(events);
+    machine.down();
+}
+
+#[test]
+fn a_test_is_marked_and_fails_with_the_figure() {
+    let machine = machine!();
+    let gate = format!("/tmp/enough-{}", std::process::id());
+    let text = lab(&format!(
+        "expect:\n  - {{fidelity: 1h}}\n  - name: slow\n    within: 10m\n    \
+         output: {{node: a, command: [sh, -c, \"until [ -e {gate} ]; do sleep 0.1; done\"]}}\n  \
+         - {{fidelity: 400ms}}\n  - {{fidelity: 1h}}\n"
+    ));
+    let file = machine.scratch().file("late.yaml", &text);
+    let test = Held::start(machine.netloom(["test", "--json", file.to_str().unwrap()]));
+    let waits = || (!with_command_line(&format!("until [ -e {gate} ]")).is_empty()).then_some(());
+    let name = wait_until("it runs", SOON, || {
+        let labs = machine.netloom(["ls", "--json"]).finish().code(0).json();
+        Some(labs.as_array()?.first()?["name"].as_str()?.to_owned())
+    });
+    wait_until("its step waits", SOON, waits);
+    let shown =
+        |words: &[&str]| machine.netloom(["-l", &name].iter().chain(words)).finish().code(0);
+    wait_until("the wire holds frames", SOON, || {
+        let link = shown(&["link", "show", LINK, "--json"]).json();
+        let held = &link["wire"]["directions"][0]["held_packets"];
+        (held.as_u64() >= Some(2)).then_some(())
+    });
+    hold_up(&machine);
+    // What is late has left by then.
+    wait_until("it is told", SOON, || {
+        late(&shown(&["status", "--json"]).json()["behind"]).map(is_late)
+    });
+    shown(&["exec", "a", "--", "touch", &gate]);
+    let (report, _) = failed(test);
+    let report: Value = serde_json::from_str(&report).expect("a report");
+    let steps = report[0]["steps"].as_array().expect("steps");
+    let holds: Vec<bool> = steps.iter().map(|step| step["holds"] == true).collect();
+    assert_eq!(holds, [true, true, true, false, true], "{steps:#?}");
+    let seen = |at: usize| steps[at]["seen"].as_str().expect("a text");
+    assert!(
+        seen(2).contains(&format!("measured while link {LINK} from a:eth0 was ")),
+        "{steps:#?}"
+    );
+    assert_eq!(steps[3]["expected"], "nothing is later than 400ms");
+    assert!(seen(3).contains(&format!("link {LINK} from a:eth0 was ")), "{steps:#?}");
+    assert!(seen(4).starts_with("nothing was"), "{steps:#?}");
+    machine.untouched();
+}
+
+#[test]
+fn a_measurement_is_marked_and_fails_with_the_figure() {
+    root_only!("attaches BPF programs");
+    let machine = machine!();
+    machine.up(&lab(""));
+    holds_frames(&machine);
+    let words = ["measure", "a", "b", "--json", "--fidelity", "400ms"];
+    let mut measure = Held::start(machine.netloom(words));
+    let way: Value = serde_json::from_str(&measure.line()).expect("what is measured");
+    assert_eq!(way["type"], "way");
+    hold_up(&machine);
+    wait_until("it is told", SOON, || late(&machine.status()["behind"]).map(is_late));
+    // A block that closes has the mark.
+    let marked = loop {
+        let line: Value = serde_json::from_str(&measure.line()).expect("a line");
+        if line["type"] == "behind" && late(&line["behind"]).is_some() {
+            break line;
+        }
+    };
+    is_late(late(&marked["behind"]).unwrap());
+    assert_eq!(marked["blocks"].as_array().map(Vec::len), Some(2));
+    signal(measure.pid(), Signal::INT);
+    let (rest, error) = failed(measure);
+    let words = "netloom: the lab was later than --fidelity 400ms: ";
+    assert!(error.contains(words), "{error}");
+    assert!(error.contains(&format!("link {LINK} from a:eth0 was ")), "{error}");
+    assert!(rest.contains("\"behind_total\""), "{rest}");
+    machine.refused("measure a b --fidelity soon", 2, &["--fidelity"]);
+    machine.down();
+}
