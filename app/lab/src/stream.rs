@@ -8,9 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::view::{
-    BehindView, Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, LinkStatus, NodeCounters,
-    NodeStatus, SwitchStatus,
+    BehindView, Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, LinkStatus,
+    LosingView, NodeCounters, NodeStatus, SwitchStatus,
 };
+
+mod losing;
+
+use losing::Losing;
 
 /// How many events are kept.
 pub const MOST_KEPT: usize = 30;
@@ -25,6 +29,8 @@ pub struct Picture {
     pub lab: Option<LabFacts>,
     /// What is behind, as it was when the last of it began or ceased to be.
     pub behind: Vec<BehindView>,
+    /// What loses packets, as it was when the last of it began or ceased to.
+    pub losing: Vec<LosingView>,
     /// Its nodes by name. The counters in a status are as old as the status.
     pub nodes: BTreeMap<String, (NodeStatus, NodeCounters)>,
     /// Its links by name.
@@ -41,6 +47,7 @@ impl Picture {
         }
         self.lab = event.lab.or(self.lab.take());
         self.behind = event.behind.unwrap_or(std::mem::take(&mut self.behind));
+        self.losing = event.losing.unwrap_or(std::mem::take(&mut self.losing));
         for node in event.nodes {
             let counters = NodeCounters::of(&node);
             self.nodes.insert(node.name.clone(), (node, counters));
@@ -76,6 +83,7 @@ impl Picture {
             time_ns,
             lab: self.lab.clone(),
             behind: (!self.behind.is_empty()).then(|| self.behind.clone()),
+            losing: (!self.losing.is_empty()).then(|| self.losing.clone()),
             nodes: self.nodes.values().map(|(node, _)| node.clone()).collect(),
             switches: self.switches.values().cloned().collect(),
             links: self.links.values().map(|(link, _)| link.clone()).collect(),
@@ -131,6 +139,7 @@ fn same_link(one: &LinkStatus, other: &LinkStatus) -> bool {
 pub struct Recorder {
     picture: Picture,
     pending: LabEvent,
+    losing: Losing,
 }
 
 impl Recorder {
@@ -207,6 +216,14 @@ impl Recorder {
         gone.nodes.extend(drop_others(&mut self.picture.nodes, nodes));
         gone.links.extend(drop_others(&mut self.picture.links, links));
         gone.switches.extend(drop_others(&mut self.picture.switches, switches));
+    }
+
+    /// All was read at this time, in ns: looks what loses packets.
+    pub fn losses(&mut self, now: u64) {
+        if let Some(losing) = self.losing.read(&self.picture, now) {
+            self.picture.losing.clone_from(&losing);
+            self.pending.losing = Some(losing);
+        }
     }
 
     /// What is different since the last call, if anything is.

@@ -19,7 +19,10 @@ pub use changes::{
     Applied, AppliedStep, Apply, Changed, LinkSettings, MoveInterface, NewLink, NewNode, NewSwitch,
     NodeSettings,
 };
-pub use events::{Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, NodeCounters};
+pub use events::{
+    Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, LosingKind, LosingView,
+    NodeCounters,
+};
 pub use fidelity::{
     BehindCause, BehindKind, BehindView, FidelityView, LatenessView, WaitsView, ms,
 };

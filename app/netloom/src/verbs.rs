@@ -21,6 +21,7 @@ mod link;
 mod list;
 mod listening;
 mod logs;
+mod losses;
 mod machine;
 mod mcp;
 mod measure;

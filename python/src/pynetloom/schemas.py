@@ -946,6 +946,10 @@ class LabEvent(_LabEventRequired, total=False):
     """The lab, where that is different."""
     links: list[LinkStatus]
     """The same for links."""
+    losing: Optional[list[LosingView]]
+    """Which links and nodes lose packets, all of them, where some began to or have not for 10 s;
+    `netloom why --losses` tells the causes.
+    """
     missed: bool
     """This snapshot stands for events that are not kept any more, or were of another lab
     process: what came and went meanwhile is not told.
@@ -1136,6 +1140,26 @@ class LogLine(_LogLineRequired, total=False):
     """The program's name if the node has several. Not stored in the file: readers add it."""
     cursor: str
     """Where it is, for the parameter `after`."""
+
+
+LosingKind = Literal["link", "node"]
+"""What may lose packets."""
+
+
+_LosingViewOtherWords = TypedDict("_LosingViewOtherWords", {"from": "Optional[str]"}, total=False)
+
+
+class LosingView(_LosingViewOtherWords):
+    """A place that loses packets."""
+
+    kind: LosingKind
+    """Of what kind it is."""
+    name: str
+    """Its name."""
+    packets: int
+    """Packets lost since then."""
+    since_ns: Exact
+    """Unix time in nanoseconds of the reading that showed the first."""
 
 
 class LossRandomForm(TypedDict):

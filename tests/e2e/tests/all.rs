@@ -112,5 +112,6 @@ mod vm_vhost;
 mod walls;
 mod whole_machine;
 mod why;
+mod why_losses;
 mod why_more;
 mod wire;

@@ -94,6 +94,7 @@ impl Stream {
         let changed = self.read_nodes(&sources, &between, same)?;
         self.read_links(&sources, &between, same, &changed, &changed_core);
         self.read_switches(&sources, same);
+        self.recorder.losses(time_ns);
         let came_up = self.close(&sources);
         self.kept.push(self.recorder.take(), time_ns);
         // What nodes were while the lab was made is not what they are now.

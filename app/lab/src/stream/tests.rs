@@ -84,6 +84,30 @@ fn what_falls_behind_and_catches_up_is_told_once() {
 }
 
 #[test]
+fn losses_that_begin_and_end_are_told() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut recorder = Recorder::default();
+    let mut at = |second: u64, lost: u64, memory: u64| {
+        let (status, counters) = link("l", true, lost);
+        recorder.link(status, counters);
+        recorder.node(node("a", "up", memory));
+        recorder.losses(second * SECOND);
+        recorder.take().and_then(|event| event.losing)
+    };
+    // What was lost before somebody listened may be of any time. What interfaces of nodes lose is told of their links.
+    assert_eq!((at(1, 7, 1), at(2, 7, 9)), (None, None));
+    let began = at(3, 9, 9).expect("it loses");
+    let of = |losing: &LosingView| (losing.name.clone(), losing.from.clone(), losing.packets);
+    assert_eq!(began.iter().map(of).collect::<Vec<_>>(), [("l".into(), Some("a:eth0".into()), 2)]);
+    assert_eq!(began[0].since_ns, 3 * SECOND);
+    assert_eq!((at(4, 12, 9), at(12, 13, 9), at(21, 13, 9)), (None, None, None), "it goes on");
+    assert_eq!(at(22, 13, 9), Some(vec![]), "nothing for ten seconds");
+    assert_eq!(at(23, 13, 9), None);
+    let again = at(24, 14, 9).expect("it loses again");
+    assert_eq!((again[0].packets, again[0].since_ns), (1, 24 * SECOND));
+}
+
+#[test]
 fn only_what_is_different_is_told() {
     let mut recorder = Recorder::default();
     assert_eq!(recorder.take(), None);

@@ -26,6 +26,10 @@ pub struct LabEvent {
     /// What is behind, all of it, where something began or ceased to be; its figures alone make no event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Vec<BehindView>>,
+    /// Which links and nodes lose packets, all of them, where some began to or have not for 10 s; `netloom why --losses` tells
+    /// the causes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub losing: Option<Vec<LosingView>>,
     /// Nodes that are new, or of which something beside their counters is different.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeStatus>,
@@ -75,6 +79,37 @@ pub struct LabFacts {
     pub pid: i32,
     /// Unix time in seconds when it came up.
     pub since: u64,
+}
+
+/// A place that loses packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LosingView {
+    /// Of what kind it is.
+    pub kind: LosingKind,
+    /// Its name.
+    pub name: String,
+    /// The end that sends, of a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Packets lost since then.
+    pub packets: u64,
+    /// Unix time in nanoseconds of the reading that showed the first.
+    #[serde(with = "netloom_form::exact")]
+    #[schema(value_type = netloom_form::schema::Exact)]
+    pub since_ns: u64,
+}
+
+/// What may lose packets.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum LosingKind {
+    /// A link, one way.
+    #[default]
+    Link,
+    /// A node, in its network stack or at interfaces of its own.
+    Node,
 }
 
 /// Names of what is not there any more.

@@ -1,20 +1,31 @@
 //! The flags of `why`.
 
+use std::time::Duration;
+
 use clap::Args;
 use netloom_why::Protocol;
+
+use super::capture::time;
 
 // `why`.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The node that sends.
-    #[arg(value_name = "NODE")]
-    pub(crate) from: String,
+    #[arg(value_name = "NODE", required_unless_present = "losses")]
+    pub(crate) from: Option<String>,
     /// The node that is to receive, or an address of it.
-    #[arg(value_name = "NODE")]
-    pub(crate) to: String,
+    #[arg(value_name = "NODE", required_unless_present = "losses")]
+    pub(crate) to: Option<String>,
     /// What is sent: 80/tcp, 53/udp or icmp. Default: echo requests.
     #[arg(value_name = "PORT/PROTO", default_value = "icmp", value_parser = flow)]
     pub(crate) flow: (Protocol, Option<u16>),
+    /// Show every place in the lab that lost packets, with the cause, since it was made.
+    #[arg(long, conflicts_with_all = ["from", "ipv4", "ipv6"])]
+    pub(crate) losses: bool,
+    /// Show only what is lost from now on for so long, like 5s; until interrupted if that is sooner.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "losses",
+        conflicts_with = "from")]
+    pub(crate) last: Option<Duration>,
     /// Only IPv4.
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

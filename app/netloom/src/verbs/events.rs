@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use netloom_lab::view::{EventKind, LabEvent, LinkStatus, NodeState, NodeStatus};
+use netloom_lab::view::{
+    EventKind, LabEvent, LinkStatus, LosingKind, LosingView, NodeState, NodeStatus,
+};
 
 use super::listening::{Heard, Listener};
 use super::{behind, figures};
@@ -13,6 +15,9 @@ use crate::output::{count, print, show, utc};
 
 /// How long the lab may wait for the next event.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// Most places that lose packets of which a line is told at a time.
+const MOST_LOSING: usize = 8;
 
 /// Pause between two looks for a lab process.
 const LOOK: Duration = Duration::from_millis(200);
@@ -70,6 +75,14 @@ fn text(event: &LabEvent) -> String {
             told => lines.extend(told.lines().map(str::to_owned)),
         }
     }
+    if let Some(losing) = &event.losing {
+        if losing.is_empty() {
+            lines.push("nothing loses packets any more".to_owned());
+        }
+        lines.extend(losing.iter().take(MOST_LOSING).map(loses));
+        let more = losing.len().saturating_sub(MOST_LOSING);
+        lines.extend((more > 0).then(|| format!("and {more} more lose packets")));
+    }
     // A snapshot of a large lab would scroll away what matters.
     let wanted = |node: &&NodeStatus| !whole || node.state != NodeState::Up;
     lines.extend(event.nodes.iter().filter(wanted).map(node));
@@ -86,6 +99,15 @@ fn text(event: &LabEvent) -> String {
     }
     let time = utc(event.time_ns);
     lines.iter().map(|line| format!("{time} {line}\n")).collect()
+}
+
+fn loses(place: &LosingView) -> String {
+    let what = match (place.kind, &place.from) {
+        (LosingKind::Link, Some(from)) => format!("link {} from {from}", place.name),
+        (LosingKind::Link, None) => format!("link {}", place.name),
+        (LosingKind::Node, _) => format!("node {}", place.name),
+    };
+    format!("{what}: loses packets ({} since {})", place.packets, utc(place.since_ns))
 }
 
 fn node(node: &NodeStatus) -> String {

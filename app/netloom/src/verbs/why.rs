@@ -5,19 +5,23 @@ use netloom_lab::calls;
 use netloom_lab::view::AskWhy;
 use netloom_why::Report;
 
+use super::losses;
 use crate::flags::Why;
 use crate::labs;
 use crate::output::{print, print_json};
 
 /// `netloom why`
 pub(crate) fn why(lab: Option<&str>, args: &Why) -> Result<i32> {
+    let (Some(from), Some(to)) = (&args.from, &args.to) else {
+        return losses::show(lab, args.last, args.json);
+    };
     let family = match (args.ipv4, args.ipv6) {
         (true, _) => Some(4),
         (_, true) => Some(6),
         _ => None,
     };
     let (protocol, port) = args.flow;
-    let request = AskWhy { from: args.from.clone(), to: args.to.clone(), protocol, port, family };
+    let request = AskWhy { from: from.clone(), to: to.clone(), protocol, port, family };
     let report: Report = labs::connect(lab)?.call(&calls::Why { request })?;
     if args.json {
         print_json(&report)?;
