@@ -167,7 +167,7 @@ fn the_example_holds() {
         text.contains("  ok    traffic goes round (expected: r1 has a route to web via r3): via"),
         "{text}"
     );
-    is_xml(&machine, &junit, "21 0");
+    is_xml(&machine, &junit, "22 0");
     machine.untouched();
 }
 
