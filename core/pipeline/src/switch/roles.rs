@@ -114,6 +114,8 @@ impl Switch {
             self.connections.iter().filter(|(_, c)| belongs(c)).map(|(id, _)| *id).collect();
         for orphan in orphans {
             self.connections.remove(&orphan);
+            // Here, since `disconnect` of it finds no connection any more.
+            self.leave_job(orphan);
             out.closed.push(orphan);
         }
         if self.is_standalone() != before {
