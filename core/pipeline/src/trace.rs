@@ -49,7 +49,7 @@ pub enum Drop {
     NoMatch,
     /// The entry has no output.
     NoOutput,
-    /// A meter.
+    /// A meter, or one that does not exist.
     Meter,
     /// Its TTL is not valid.
     Ttl,
@@ -76,7 +76,7 @@ impl std::fmt::Display for Drop {
         f.write_str(match self {
             Drop::NoMatch => "no entry matches",
             Drop::NoOutput => "nothing says where to send it",
-            Drop::Meter => "a meter drops it",
+            Drop::Meter => "a meter drops it, or does not exist",
             Drop::Ttl => "its TTL is not valid",
             Drop::Receive => "the port does not receive",
             Drop::Send => "the port to send it by is down, does not forward, or does not exist",

@@ -248,7 +248,12 @@ impl Switch {
         walk.trace.only_this("a meter counts it");
         walk.trace.meters.push(number);
         let bytes = u64::try_from(packet.bytes().len()).unwrap_or(0);
-        match self.meters.get_mut(&number)?.pass(bytes, walk.now) {
+        // Its entry is being removed some at a time, or came back from a file without it.
+        let Some(meter) = self.meters.get_mut(&number) else {
+            walk.drop(Drop::Meter);
+            return None;
+        };
+        match meter.pass(bytes, walk.now) {
             Verdict::Pass => Some(()),
             Verdict::Remark(by) => {
                 packet.raise_drop_precedence(by);
