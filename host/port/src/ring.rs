@@ -122,7 +122,11 @@ impl RingPort {
             transmit_slot: if has_header { WHOLE_SLOT } else { SMALL_SLOT },
             transmit: options.transmit,
         };
-        let (receive, transmit) = rings(&fd, sizes)?;
+        let (Some(receive), transmit) = rings(&fd, sizes)? else {
+            // Never: `sizes` has at least 1 MiB for it.
+            let reason = "it has no ring for frames that come in";
+            return Err(Error::Kind { kind: "a packet socket", reason });
+        };
         socket::bind(&fd, index, socket::ALL)?;
         if options.promiscuous {
             socket::promiscuous(&fd, index)?;

@@ -25,7 +25,7 @@ pub const WHOLE_SLOT: u32 = 17 * 4096;
 pub struct RingSizes {
     /// Bytes of a receive slot: a multiple of 16. Longer frames are cut.
     pub receive_slot: u32,
-    /// MiB of memory for incoming frames.
+    /// MiB of memory for incoming frames; 0: no receive ring.
     pub receive: u32,
     /// Whether frames that do not fit a slot are also queued whole, to be received from the socket.
     pub aside: bool,
@@ -48,12 +48,13 @@ impl Default for RingSizes {
     }
 }
 
-/// Sets up the rings of a socket that has none. Unread frames on it are lost. Set the offload
-/// header (`PACKET_VNET_HDR`) before.
+/// Sets up the rings of a socket that has none; one without memory is `None`. Unread frames on the
+/// socket are lost. Set the offload header (`PACKET_VNET_HDR`) before.
 ///
 /// # Errors
-/// [`Error::Failed`] if the kernel refuses: EBUSY if it has rings, ENOMEM.
-pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(RxRing, Option<TxRing>)> {
+/// [`Error::Failed`] if the kernel refuses: EBUSY if it has rings, EINVAL for a slot that is too small
+/// or no multiple of 16, or if neither ring has memory, ENOMEM.
+pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(Option<RxRing>, Option<TxRing>)> {
     let index = socket::interface(fd)?.unwrap_or(0);
     let failed =
         |operation| move |e: std::io::Error| Error::from(Failure::new(object(index), operation, e));
@@ -79,17 +80,21 @@ pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(RxRing, Option<TxRing>
         length += BLOCK as usize * blocks as usize;
     }
     let memory = Arc::new(Mapping::new(fd, length).map_err(failed("map the rings of"))?);
-    let area = |from: u32, blocks: u32, slot: u32| Area {
-        memory: memory.clone(),
-        from: BLOCK as usize * from as usize,
-        slot: slot as usize,
-        per_block: (BLOCK / slot) as usize,
-        slots: (BLOCK / slot) as usize * blocks as usize,
+    // Only for a ring that there is: the slots of one without memory would be those of the other, and
+    // its slot's size, which the kernel has not checked, may be 0.
+    let area = |from: u32, blocks: u32, slot: u32| {
+        (blocks > 0).then(|| Area {
+            memory: memory.clone(),
+            from: BLOCK as usize * from as usize,
+            slot: slot as usize,
+            per_block: (BLOCK / slot) as usize,
+            slots: (BLOCK / slot) as usize * blocks as usize,
+        })
     };
-    let receive = RxRing::new(area(0, options.receive, slot_in), header);
+    // The kernel maps the receive ring first (packet_mmap.rst).
+    let receive = area(0, options.receive, slot_in).map(|area| RxRing::new(area, header));
     let transmit = area(options.receive, options.transmit, slot_out);
-    let transmit = (options.transmit > 0).then(|| TxRing::new(transmit, header));
-    Ok((receive, transmit))
+    Ok((receive, transmit.map(|area| TxRing::new(area, header))))
 }
 
 fn get_flag(fd: impl AsFd, name: i32) -> bool {
