@@ -67,8 +67,10 @@ impl VdePort {
             |operation| move |e: io::Error| Error::from(Failure::new(address, operation, e));
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
         // The library takes `char *` and not `const char *`: it gets copies that it may write to.
-        let name = text(address).map_err(|e| Failure::new(address, "open", e))?.into_raw();
-        let about = text(description).map_err(|e| Failure::new(address, "describe", e))?.into_raw();
+        let name = text(address).map_err(|e| Failure::new(address, "open", e))?;
+        let about = text(description).map_err(|e| Failure::new(address, "describe", e))?;
+        // Both before either is given away: an error between would leak the first.
+        let (name, about) = (name.into_raw(), about.into_raw());
         // SAFETY: both are strings of our own that the library may write to during the call; it
         // takes a null pointer for no options.
         let connection = unsafe { (library.open)(name, about, INTERFACE, ptr::null_mut()) };
