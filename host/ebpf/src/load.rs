@@ -102,7 +102,10 @@ impl Loaded {
     pub(crate) fn program(&self, name: &'static str) -> Result<Program> {
         use std::os::fd::AsFd;
         let found = self.object.progs().find(|program| program.name() == name);
-        let found = found.ok_or(Error::Foreign { program: name, map: "" })?;
+        let found = found.ok_or_else(|| Error::Unknown {
+            object: format!("program {name}"),
+            reason: "its part's object file has none of this name",
+        })?;
         let fd = found.as_fd().try_clone_to_owned();
         Ok(Program::new(name, fd.map_err(|e| Failure::new(name, "duplicate", e))?))
     }
