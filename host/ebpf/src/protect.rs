@@ -287,6 +287,11 @@ impl Shield {
         Ok(true)
     }
 
+    fn is_gate(&self, ifindex: &[u8; 4]) -> Result<bool> {
+        let Some(ahead) = &self.ahead else { return Ok(false) };
+        Ok(ahead.gates.get::<1>(ifindex)?.is_some())
+    }
+
     /// Forgets a gate whose interface is gone.
     pub fn forget_gate(&self, ifindex: u32) {
         if let Some(ahead) = &self.ahead {
@@ -348,6 +353,10 @@ impl Shield {
         self.ports.remove(&key)?;
         if !self.nodes()?.contains(&node) {
             self.forget(node)?;
+        }
+        // A gate runs the same program at the same place, so it stays for that.
+        if direction == Direction::Ingress && self.is_gate(&key)? {
+            return Ok(true);
         }
         // Not urgent: without an entry for the interface the program lets all frames pass.
         attach::detach(self.hook, &self.program, ifindex, direction, Order::First)?;
