@@ -120,6 +120,11 @@ impl Beginning {
         Err(Box::new(FreshStart { why, told, keeping: Some(keeping) }))
     }
 
+    /// Whether it is of the switch with this number, or of the policy's switch with this name.
+    pub(crate) fn is_of(&self, datapath: u64, name: &str) -> bool {
+        self.told.features.datapath_id == datapath || self.switch.name == name
+    }
+
     /// What a fresh start begins with.
     pub(crate) fn over(self) -> (SwitchPolicy, SwitchDescription, Option<Keeping>) {
         (self.switch, self.told, self.keeping)

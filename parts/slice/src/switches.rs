@@ -34,12 +34,14 @@ impl Server {
         };
         // One that connects again has lost its old connection before the slicer was told of it.
         let same = |real: &Real| real.datapath == datapath || real.name == known.name;
-        let old: Vec<u64> =
-            self.reals.iter().filter(|(_, real)| same(real)).map(|(id, _)| *id).collect();
+        let reals = self.reals.iter().filter(|(_, real)| same(real)).map(|(id, _)| *id);
+        // Also one that is gone on with: both would have the switch then, and write the same file.
+        let begun = self.beginnings.iter().filter(|(_, one)| one.is_of(datapath, &known.name));
+        let old: Vec<u64> = reals.chain(begun.map(|(id, _)| *id)).collect();
         for old in old {
             self.close(old, "the switch has connected again")?;
         }
-        if self.reals.len() >= MOST_SWITCHES {
+        if self.reals.len() + self.beginnings.len() >= MOST_SWITCHES {
             self.trouble = Some(wrong("there are as many switches as are possible"));
             return self.close(id, "there are too many switches");
         }
