@@ -16,7 +16,8 @@ use netloom_sys::Failure;
 use crate::program::Program;
 use crate::{Error, Result};
 
-/// Most programs listed at one attachment point.
+/// Most programs listed at one attachment point: the kernel takes no more (`BPF_MPROG_MAX`,
+/// `BPF_CGROUP_MAX_PROGS`).
 const MOST: usize = 64;
 /// The loopback interface, which every namespace has.
 pub(crate) const LOOPBACK: u32 = 1;
@@ -322,6 +323,7 @@ fn clsact_query(ifindex: u32, direction: Direction) -> Result<Vec<u32>> {
     let ifindex = index(ifindex)?;
     // A query needs no program; standard input's number stands in for a descriptor.
     let none = rustix::stdio::stdin();
+    // An interface without the discipline and a place without a filter refuse the query: none is there.
     let asked = [Order::First, Order::Last, Order::Behind, Order::End]
         .map(|order| filter(none, ifindex, direction, order).query());
     Ok(asked.into_iter().flatten().filter(|id| *id != 0).collect())

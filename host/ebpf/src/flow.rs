@@ -315,6 +315,7 @@ impl Flow {
         // A port that is attached again keeps its counters.
         let mut words = self.ports.get::<PORT_WORDS>(&key)?.unwrap_or_default();
         words[0] = u64::from_ne_bytes(crate::map::pair(port, 0));
+        // `struct nl_fl_port`: a frame takes this many nanoseconds of the rate, and a burst may save up this many.
         words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
         words[2] = words[1] * u64::from(limit.burst.max(1));
         self.ports.put(&key, &words)?;

@@ -53,7 +53,7 @@ pub const LONGEST: u32 = 3200;
 pub const MOST_LENGTHS: usize = 16_384;
 /// The most frames that the kernel makes before it gives them to the interface.
 pub const MOST_BATCH: u32 = 256;
-/// The most frames of one call; more take further calls.
+/// The most frames of one call: the kernel takes a C `int` of runs. The caller asks again for the rest.
 const MOST_A_CALL: u64 = 1 << 30;
 const ZERO: [u8; 4] = [0; 4];
 
@@ -183,14 +183,15 @@ impl LiveFrames {
         })
     }
 
-    /// Makes `frames` frames, `batch` at a time (clamped to 1 to [`MOST_BATCH`]), and returns their
-    /// counters. A signal ends it early.
+    /// Makes `frames` frames, at most 2^30, `batch` at a time (clamped to 1 to [`MOST_BATCH`]), and
+    /// returns their counters. A signal ends it early.
     ///
     /// # Errors
     /// The interface is gone, or accepts no such frames at all. [`LiveFrames::tally`] has what was
     /// sent.
     pub fn send(&mut self, frames: u64, batch: u32) -> Result<Tally> {
         let mut run: [u64; 8] = self.run.get(&ZERO)?.unwrap_or_default();
+        // `struct nl_gen_run`: what the last call left is where this one goes on.
         let [_, next, flow, length, .., bytes] = run;
         let now = frames.min(MOST_A_CALL);
         let to_unix = clock::offset(clock::realtime, clock::monotonic).cast_unsigned();
@@ -242,6 +243,7 @@ impl LiveFrames {
         let id = |pid: rustix::process::Pid| u64::from(pid.as_raw_nonzero().get().unsigned_abs());
         let thread = id(rustix::process::getpid()) << 32 | id(rustix::thread::gettid());
         let ifindex = u64::from(self.ifindex);
+        // The entry is written whole, so the counters that it has go in again: nothing else counts meanwhile.
         self.took.put(&ZERO, &[taken, refused, thread, device, namespace.st_ino, ifindex])
     }
 
@@ -273,6 +275,7 @@ impl LiveFrames {
 /// Tries whether frames can be made here; sends none.
 pub(crate) fn probe() -> Result<()> {
     let loaded = load(1)?;
+    // The trace point is part of what is needed, and a kernel with XDP may lack it (CONFIG_BPF_EVENTS).
     let sent = listen(&loaded.program(SENT)?)?;
     let mut live = LiveFrames {
         // The kernel then uses the loopback interface.

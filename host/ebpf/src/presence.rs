@@ -20,6 +20,7 @@ impl Presence {
     /// # Errors
     /// No descriptor or memory for a socket.
     pub(crate) fn of(ifindex: u32) -> io::Result<Presence> {
+        // Sockets of any family answer netdevice(7); this one needs no right and no interface.
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
         Ok(Presence { socket, ifindex })

@@ -37,7 +37,7 @@ const WAY_WORDS: usize = 2;
 /// Room for wires in the namespace of one node.
 const SMALL: u32 = 64;
 
-/// The mark of frames between a tap and their interface: `NL_WIRE_MARK`.
+/// The mark of frames between a tap and their interface: `NL_WIRE_MARK`, "nlwr" in ASCII.
 pub const MARK: u32 = 0x6e6c_7772;
 
 /// The wires of one network namespace. Dropping it changes nothing.

@@ -26,7 +26,7 @@ pub use vde::VdePort;
 pub const HEADER: usize = 10;
 
 /// A buffer of this size holds any frame: header, Ethernet header with two VLAN tags, the longest
-/// IP packet, and room to restore a tag.
+/// IP packet, room to restore a tag, and one byte more, since a full buffer counts as truncated ([`Tap`]).
 pub const MOST_FRAME: usize = HEADER + 14 + 8 + 65_535 + 4 + 1;
 
 /// The outcome of a [`Port::receive`].

@@ -144,6 +144,7 @@ impl RingPort {
     /// The kernel does not check the length of frames sent by a ring with an offload header.
     fn fits(&self, frame: &[u8]) -> bool {
         let is_super = frame.get(1).is_some_and(|kind| *kind != 0);
+        // Without an offload header the kernel allows one tag beyond the MTU, too (`packet_extra_vlan_len_allowed`).
         let tag = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
         let tagged = if tag(HEADER + 12) { TAG } else { 0 };
         let bytes = frame.len().saturating_sub(HEADER + ETHERNET + tagged);
@@ -236,6 +237,7 @@ impl Port for RingPort {
 
     /// Reading resets the kernel's counter, so only one port of a socket may ask.
     fn overruns(&mut self) -> Option<u64> {
+        // The MTU may have changed. Users ask for overruns now and then, so a look costs no frame anything.
         if let Ok(mtu) = socket::mtu(&self.fd, self.index) {
             self.mtu = whole(mtu);
         }

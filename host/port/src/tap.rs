@@ -123,6 +123,7 @@ impl Port for Tap {
                 Err(Errno::INTR) => continue,
                 Err(Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::NoRoom),
                 Err(Errno::INVAL | Errno::MSGSIZE) => Ok(Sent::Refused),
+                // EIO: it is not up (`tun_get_user` in drivers/net/tun.c). EBADFD: the descriptor has lost it.
                 Err(Errno::IO | Errno::NETDOWN) => Ok(Sent::Down),
                 Err(Errno::BADFD) => Ok(Sent::Gone),
                 Err(e) => Err(Failure::new("tap", "write", e).into()),

@@ -162,6 +162,7 @@ impl BlockRing {
             |operation| move |e: io::Error| Error::from(Failure::new(object(index), operation, e));
         let fd = socket::open(index, SocketFlags::empty())?;
         filter::reject(&fd).map_err(failed("reject frames before its filter is at"))?;
+        // The conversion cannot fail: the constant is 2.
         let version = i32::try_from(libc::tpacket_versions::TPACKET_V3 as u32).unwrap_or(2);
         socket::set(&fd, index, libc::PACKET_VERSION, version, "have blocks on")?;
         let (bytes, count, timeout) = (options.block_bytes, options.blocks, options.timeout_ms);
@@ -336,6 +337,7 @@ impl BlockRing {
     /// Waits for a block or an interface event, and records the latter.
     fn poll(&mut self, wait: Duration) -> Result<()> {
         let failed = |e: Errno| Error::from(Failure::new(object(self.index), "wait for", e));
+        // A time beyond its range waits without end, which is as good.
         let timeout = Timespec::try_from(wait).ok();
         let mut set = [PollFd::new(&self.fd, PollFlags::IN)];
         match rustix::event::poll(&mut set, timeout.as_ref()) {

@@ -149,6 +149,7 @@ fn filter(pair: [IpAddr; 2]) -> Vec<libc::sock_filter> {
         }
     };
     let [one, two] = pair.map(word);
+    // Offsets count from the frame: 14 bytes of Ethernet, then the header; of IPv6 addresses the last word.
     let (kind, protocol, icmp, source, destination) = match pair[0] {
         IpAddr::V4(_) => (0x0800, 23, 1, 26, 30),
         IpAddr::V6(_) => (0x86dd, 20, 58, 34, 50),

@@ -58,6 +58,7 @@ pub fn rings(fd: &OwnedFd, options: RingSizes) -> Result<(Option<RxRing>, Option
     let index = socket::interface(fd)?.unwrap_or(0);
     let failed =
         |operation| move |e: std::io::Error| Error::from(Failure::new(object(index), operation, e));
+    // The conversion cannot fail: the constant is 1.
     let version = i32::try_from(libc::tpacket_versions::TPACKET_V2 as u32).unwrap_or(1);
     socket::set(fd, index, libc::PACKET_VERSION, version, "have slots of the second form on")?;
     let header = get_flag(fd, libc::PACKET_VNET_HDR);

@@ -17,6 +17,7 @@ pub fn tag_of(status: u32, tci: u16, tpid: u16) -> Option<[u8; TAG]> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }
+    // Linux before 3.14 does not say which kind of tag it was.
     let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
     let kind = if known { tpid } else { 0x8100 }.to_be_bytes();
     let value = tci.to_be_bytes();
@@ -42,6 +43,7 @@ pub fn put_back(buffer: &mut [u8], tag: [u8; TAG]) -> bool {
     };
     longer(2);
     if partial {
+        // The checksum starts later; its offset counts from there, and stays.
         longer(6);
     }
     true

@@ -100,6 +100,7 @@ impl TxRing {
                 return Ok(Kick { state: State::Done, lost });
             }
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // With a ring the kernel ignores the bytes of the call, and sends what slots ask for (`tpacket_snd`).
             let answer = rustix::net::send(fd, &[], flags);
             // Also after an error: the kernel may have taken some frames before it.
             self.note_taken();

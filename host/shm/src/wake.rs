@@ -139,6 +139,7 @@ pub(crate) fn sleep_while(word: &AtomicU32, value: u32, bound: Duration) {
 
 /// Wakes the sleepers on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
+    // One is enough: a cell has one writer.
     // Not a private futex: the sleeper is another process.
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }

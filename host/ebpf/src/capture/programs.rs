@@ -27,7 +27,8 @@ const CPUS: &str = "nl_tap_cpus";
 const RING: &str = "nl_tap_ring";
 /// The table of the filters' tail calls.
 const NEXT: &str = "nl_tap_next";
-/// Verdicts: continue, and end here.
+/// Verdicts: continue, and end here. `XDP_PASS` and `XDP_DROP` (linux/bpf.h), `TC_ACT_UNSPEC` and `TC_ACT_SHOT`
+/// (linux/pkt_cls.h).
 const XDP: [i32; 2] = [2, 1];
 const TC: [i32; 2] = [-1, 2];
 
@@ -93,6 +94,7 @@ impl Programs {
     }
 
     pub(super) fn first(&self) -> BorrowedFd<'_> {
+        // `TapOptions::check` refuses a tap of no direction, so there is one.
         self.entries[0].1.as_fd()
     }
 

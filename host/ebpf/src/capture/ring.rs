@@ -141,6 +141,7 @@ impl Ring {
         let words = Words::map(cpus, at)?;
         let chunks = Mapping::of(ring, "nl_tap_ring", all, ProtFlags::READ)?;
         let mut readers = Vec::new();
+        // A CPU that comes online later has no chunks: its frames count as lost.
         for (base, cpu) in (0u32..).step_by(shape.chunks as usize).zip(&at.online) {
             let cpu = *cpu as usize * CPU;
             words.memory.half(cpu + BASE).store(base, Ordering::Relaxed);

@@ -142,6 +142,7 @@ impl Shared {
 
     /// The memory of programs that were loaded just now, for this many results.
     pub(super) fn begin(&mut self, room: u32) -> Result<()> {
+        // By chance, so that no sender can choose flows that all fall into one bucket.
         let seed = netloom_sys::random::number()
             .map_err(|e| Failure::new("programs of a switch", "choose a seed", e))?;
         self.table.word(SEED).store(seed, Ordering::Relaxed);

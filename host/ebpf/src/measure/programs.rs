@@ -272,6 +272,7 @@ impl Maps {
 
     /// Clears a slot's counters; `flows` is the number of slots.
     pub(super) fn clear(&self, slot: u32, flows: u32, sampled: bool) -> Result<()> {
+        // `struct nl_me_count` is of 128 bytes.
         let none: Vec<Vec<u8>> = (0..self.possible).map(|_| vec![0; 128]).collect();
         for index in (slot * BANKS..).take(4) {
             self.counts
