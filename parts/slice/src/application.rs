@@ -174,6 +174,7 @@ impl SlicePolicy {
                 openflow::Controller::Tcp(to, port) => Target::Tcp(SocketAddr::new(*to, *port)),
                 openflow::Controller::Tls(to, port) => Target::Tls(SocketAddr::new(*to, *port)),
                 openflow::Controller::Unix(path) => Target::Unix(path.clone()),
+                // From here, outside of labs, the host is the machine itself.
                 openflow::Controller::Host(port) => {
                     Target::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), *port))
                 }
@@ -231,12 +232,14 @@ impl Policy {
     /// # Errors
     /// In words, with an example where they are not.
     pub fn check(&self) -> Result<(), String> {
+        // The key signs LLDP marks only; it has no part in whether slices are apart, so any does.
         let key = Key([0; 16]);
         self.switches.iter().try_for_each(|switch| self.slicing(switch, &key, None).map(drop))
     }
 
     /// The switch with this number.
     pub(crate) fn switch(&self, datapath: u64) -> Option<&SwitchPolicy> {
+        // One without a number stands for every switch that no other names, wherever it is in the policy.
         let exact = self.switches.iter().find(|switch| switch.datapath == Some(datapath));
         exact.or_else(|| self.switches.iter().find(|switch| switch.datapath.is_none()))
     }

@@ -24,6 +24,7 @@ impl Server {
 
     /// Accepts connections.
     pub(crate) fn welcome(&mut self, id: u64, now: Time) -> Result<()> {
+        // epoll is level-triggered: it reports again what is left.
         for _ in 0..TURN {
             let Some(new) = self.arrivals.next(&self.watcher, id) else { return Ok(()) };
             self.admit(new, now)?;
@@ -33,6 +34,7 @@ impl Server {
 
     fn admit(&mut self, new: Arrival<Arrives>, now: Time) -> Result<()> {
         if self.wires.len() >= MOST && !self.make_room()? {
+            // Dropping the socket closes it.
             self.dropped += 1;
             return Ok(());
         }
@@ -69,6 +71,7 @@ impl Server {
             return Ok(Link::Plain(socket));
         }
         let files = self.application.tls.as_ref().ok_or_else(Server::no_tls)?;
+        // The files are read for each connection, so that renewed certificates count without a restart.
         Ok(Link::Tls(Box::new(Configs::read(files)?.accept(socket)?)))
     }
 }

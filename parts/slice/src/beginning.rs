@@ -162,6 +162,7 @@ impl Beginning {
         work: &mut Work,
     ) -> (Vec<To>, Progress) {
         let mut to = vec![];
+        // Taken out, so that a stage owns what it works on; where it fails, this is over.
         let done = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Proving(mut resuming) => self.proving(&mut resuming, now, work).map(|ready| {
                 self.stage = match ready {

@@ -31,6 +31,7 @@ impl Server {
         let mut channel = Channel::new(link, peer, now);
         let first = match &side {
             Side::Slice { switch, .. } => {
+                // Nothing translates between versions: a slice is offered the one that its switch speaks.
                 let version = self.reals.get(switch).map_or(Version::V13, |real| real.version);
                 greeting::hello(&[version])
             }
@@ -40,6 +41,7 @@ impl Server {
         self.watcher.add(&channel, Key::Channel(id), true, false)?;
         self.wires.insert(id, Wire { channel, side, why: None });
         self.unsent.insert(id);
+        // The next look is due at once: it finds when this one has been silent for too long, too.
         self.look = 0;
         Ok(id)
     }
@@ -163,6 +165,7 @@ impl Server {
         match wire.channel.next(&mut self.room, clock()) {
             Ok(Some(bytes)) => Ok(Some(bytes)),
             Ok(None) => {
+                // No whole message is in memory; epoll says when more has come.
                 self.ready.remove(&id);
                 self.watch(id);
                 Ok(None)
@@ -207,6 +210,7 @@ impl Server {
     /// Writes what the connections take.
     pub(crate) fn flush(&mut self, now: Time) -> Result<()> {
         let mut is_long = false;
+        // Closing one may add others, which are for the next time.
         for id in std::mem::take(&mut self.unsent) {
             let Some(wire) = self.wires.get_mut(&id) else { continue };
             match wire.channel.flush(now) {
@@ -240,6 +244,7 @@ impl Server {
         if self.wires.values().map(held).sum::<usize>() <= MOST_HELD {
             return Ok(());
         }
+        // Spare memory of the buffers counts; only what is too much without it costs a connection.
         self.wires.values_mut().for_each(|wire| wire.channel.rest());
         self.bound(MOST_HELD, "all connections together say too much at once", held)
     }

@@ -98,6 +98,7 @@ impl Server {
                 self.application.policy.slices.get(place).and_then(|slice| slice.tls.as_ref())
             }
         };
+        // Read for each connection, so that renewed certificates count without a restart.
         Ok(files.map(Configs::read).transpose()?)
     }
 }

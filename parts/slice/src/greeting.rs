@@ -126,6 +126,7 @@ impl WithSwitch {
         let any = if v13 { Match::default() } else { Match::V10(Match::default().to_10().0) };
         let mut asked = vec![request(version, FLOWS, Request::Flow(FlowRequest::new(any)))];
         if v13 {
+            // 1.0 has neither groups nor meters.
             asked.push(request(version, GROUPS, Request::GroupDesc));
             asked.push(request(version, METERS, Request::MeterConfig(METER_ALL)));
         }
@@ -187,6 +188,7 @@ impl WithSwitch {
             let ports = features.ports.clone();
             return Heard::Ready(SwitchDescription::new(version, features, ports));
         }
+        // This answer has no ports in 1.3 (section 7.3.1): they are asked for apart (7.3.5.7).
         self.features = Some(features);
         Heard::Say(vec![request(version, PORTS, Request::PortDesc)])
     }

@@ -89,6 +89,7 @@ impl Keeping {
             if appended.is_err() {
                 return self.write_again(appended, core);
             }
+            // How much it needs shows only when it is written; its length when it was last whole stands for that.
             if self.writing.is_none() && self.file.is_long(0) {
                 self.begin()?;
             }

@@ -102,6 +102,7 @@ impl Real {
         if let Some(keeping) = &mut real.keeping {
             // Before the switch is told anything.
             let begun = keeping.begin().and_then(|()| {
+                // In one go: slices of a switch that is emptied have no rules yet, so the file is short.
                 while !keeping.goes_on(&real.core)? {}
                 Ok(())
             });
@@ -193,6 +194,7 @@ impl Real {
         let Some(attached) = self.slices.get_mut(&slice) else { return vec![] };
         let out = match decode(bytes) {
             Ok((header, Message::EchoRequest(data))) => {
+                // An echo is about the connection, so it is answered here and not by the virtual switch.
                 let reply = self.written(header.xid, &Message::EchoReply(data));
                 return reply.map(|bytes| To::One(from, bytes)).into_iter().collect();
             }
@@ -253,6 +255,7 @@ impl Real {
         let before = attached.connections.len();
         attached.connections.retain(|other| *other != id);
         attached.controllers.retain(|other| *other != id);
+        // The last one ends the conversation; before a first has said hello there is none.
         if before == 0 || !attached.connections.is_empty() {
             return vec![];
         }
@@ -263,6 +266,7 @@ impl Real {
     /// When something is to be done by itself.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let writes = self.keeping.as_ref().is_some_and(Keeping::is_due);
+        // A file that is being written goes on in the next turn.
         if writes { Some(0) } else { self.core.deadline() }
     }
 
@@ -313,6 +317,7 @@ impl Real {
     /// A message for a slice: to the client that asked, or to its controllers.
     fn tell(&mut self, slice: SliceId, xid: u32, mut message: Message, all: &mut Vec<To>) {
         let Some(attached) = self.slices.get(&slice) else { return };
+        // News answers nobody, though its transaction id may be a number that the window has given out.
         let is_news = matches!(
             message,
             Message::PacketIn(_) | Message::FlowRemoved(_) | Message::PortStatus(_)

@@ -234,6 +234,7 @@ impl Server {
             self.tick();
             self.dial(clock());
             self.look_at_channels(clock())?;
+            // Before anything is sent: a later process has to know all that the switch was told.
             self.save();
             self.flush(clock())?;
         }
@@ -259,6 +260,7 @@ impl Server {
             Key::Control => self.serve_clients(),
             Key::Channel(id) => {
                 self.make_ready(id);
+                // The event may as well be that it can be written to again.
                 self.unsent.insert(id);
             }
             Key::Dial(id) => self.dialled(id, clock()),
@@ -335,6 +337,7 @@ impl Server {
         let reals: Vec<(u64, u64)> = reals.map(|(id, real)| (*id, real.datapath)).collect();
         let parked = self.parked.iter().filter(|(at, one)| changed(self, **at, &one.name));
         let parked: Vec<u64> = parked.map(|(datapath, _)| *datapath).collect();
+        // What has only begun was made for the slices of before.
         let begun: Vec<u64> = self.beginnings.keys().copied().collect();
         for (id, _) in &reals {
             self.close(*id, "its slices have changed")?;
@@ -371,6 +374,7 @@ impl Server {
     fn remove_sockets(&mut self) {
         let paths = self.reals.values_mut().flat_map(|real| std::mem::take(&mut real.services));
         for path in paths.chain(self.application.socket.clone()) {
+            // It may be gone with its folder.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -113,6 +113,7 @@ impl Server {
         let ready = self.ready.iter().copied().filter(|id| self.place_of(*id).is_none());
         let mut order: Vec<u64> = ready.collect();
         let after = order.partition_point(|id| *id <= self.last_switch);
+        // The one after the last goes first: otherwise those with small numbers could take all the time.
         order.rotate_left(after);
         for id in order {
             self.last_switch = id;

@@ -56,6 +56,7 @@ impl Server {
             }
             return Ok(());
         }
+        // Under another name its slices are others.
         let parked = self.parked.remove(&datapath).filter(|parked| parked.name == known.name);
         let begun = match (parked, file.map(Keeping::new)) {
             (Some(parked), _) => Beginning::again(&known, told, parked),
@@ -69,6 +70,7 @@ impl Server {
             Ok(beginning) => {
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.side = Side::Beginning;
+                    // It is read whatever waits to be sent to it: otherwise both could wait for each other for ever.
                     wire.channel.heeds_all = true;
                 }
                 self.beginnings.insert(id, beginning);
@@ -195,6 +197,7 @@ impl Server {
                         real.services.push(path);
                     }
                 }
+                // Its controllers have the virtual switch all the same.
                 Err(e) => self.trouble = Some(netloom_sys::describe(&e)),
             }
         }

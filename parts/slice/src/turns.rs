@@ -29,6 +29,7 @@ struct Allowance {
     /// A second.
     rate: i128,
     /// In units of 1/[`SECOND`].
+    /// It has 128 bits: nanoseconds that passed times a rate in nanoseconds exceed 64 within ten seconds.
     level: i128,
     most: i128,
     at: Time,

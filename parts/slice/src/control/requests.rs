@@ -42,6 +42,8 @@ pub enum Answer {
     Shown(Box<Shown>),
 }
 
+// Names of two words have `_` as an alias here and below: answers of the API have that form, and clients read them as
+// these types.
 /// State of a slicer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
