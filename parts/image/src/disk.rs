@@ -83,6 +83,7 @@ const NO_MODULES: [&str; 18] = [
 /// How the agent ends the guest: what it has written goes to its disks first.
 const SHUTDOWN: &str =
     "#!/bin/sh\nsync\ncase \" $* \" in *\" -r \"*) reboot -f ;; *) poweroff -f ;; esac\n";
+// tcpdump gives up root for a user of its name, and does not start without one.
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:105:113::/nonexistent:/bin/false\n\
                       nobody:x:65534:65534::/nonexistent:/bin/false\n";
 const GROUP: &str = "root:x:0:\ntcpdump:x:113:\nnogroup:x:65534:\n";
@@ -115,6 +116,7 @@ pub(crate) fn write_kernel(root: &Path, to: &Path) -> Result<Kernel> {
     }
     let [(release, path)] = found.as_slice() else { return Err(Error::Kernels(found.len())) };
     let image = read(path)?;
+    // Unpacking itself takes a guest without KVM about a second.
     let image = kernel::plain(&image).unwrap_or(image);
     fs::write(to, &image).map_err(|e| Failure::path(to, "write", e))?;
     Ok(Kernel { release: release.clone(), bytes: image.len() as u64 })
@@ -200,6 +202,7 @@ impl<'a> Tree<'a> {
     /// The modules that are wanted, and the lists by which they are found.
     fn add_modules(&mut self, release: &str) -> Result<()> {
         let places = ["lib/modules", "usr/lib/modules"].map(|at| self.root.join(at).join(release));
+        // A kernel that has everything built in comes without.
         let Some(from) = places.into_iter().find(|place| place.is_dir()) else { return Ok(()) };
         let mut files = vec![];
         find(&from, &from, &mut files)?;
@@ -265,6 +268,7 @@ impl<'a> Tree<'a> {
                 }
                 Item::Made(mode, bytes) => archive.add(name, Entry::File(*mode, bytes))?,
                 Item::Link(leads) => archive.add(name, Entry::Link(leads))?,
+                // The number of the console (Documentation/admin-guide/devices.txt).
                 Item::Console => archive.add(name, Entry::Device(0o600, 5, 1))?,
             }
         }

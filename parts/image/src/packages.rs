@@ -58,6 +58,7 @@ impl Packages {
         let archives = folder.join("archives/partial");
         fs::create_dir_all(&archives).map_err(|e| Failure::path(archives, "make", e))?;
         let status = folder.join("status");
+        // So high a version satisfies any that is asked for, and a foreign package those of every architecture.
         let entry = |name: &str| {
             format!(
                 "Package: {name}\nStatus: install ok installed\nMaintainer: none\nArchitecture: all\n\
@@ -102,7 +103,9 @@ impl Packages {
             format!("Dir::Cache={}", self.folder.display()),
             format!("Dir::Cache::archives={}", at("archives")),
             format!("Dir::Log={}", self.folder.display()),
+            // The locks are root's, and nothing that they guard is written here.
             "Debug::NoLocking=1".to_owned(),
+            // For root, apt downloads as another user, which may not write this folder.
             "APT::Sandbox::User=".to_owned(),
             "Acquire::Retries=1".to_owned(),
         ] {

@@ -82,6 +82,7 @@ impl Store {
         let text = serde_json::to_vec_pretty(image).unwrap_or_default();
         let made = work.path().join(IMAGE);
         fs::write(&made, text).map_err(|e| Failure::path(made, "write", e))?;
+        // It comes last: where it is, the others are whole.
         for name in [KERNEL, INITRD, IMAGE] {
             let from = work.path().join(name);
             fs::rename(&from, at(name)).map_err(|e| Failure::path(at(name), "put", e))?;
