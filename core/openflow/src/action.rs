@@ -134,6 +134,7 @@ impl Action {
             Action::Output { port, max_len } => {
                 port.write(w)?;
                 w.u16(*max_len);
+                // Its port has 16 bits in 1.0, where the action has 8 bytes; 1.3 pads it to 16.
                 w.zeros(if w.is_10() { 0 } else { 6 });
             }
             Action::SetVlanVid(value)
@@ -409,6 +410,7 @@ impl ActionId {
         }
         match version {
             crate::Version::V10 => {
+                // Its numbers have no gaps: the place in the list is the number.
                 let index = ActionId::ALL_10.iter().position(|id| *id == self)?;
                 u16::try_from(index).ok()
             }

@@ -17,6 +17,7 @@ impl Default for AsyncConfig {
     /// Everything as master or equal (but packets with an invalid TTL), news of ports as slave.
     fn default() -> AsyncConfig {
         AsyncConfig {
+            // Until it says otherwise a slave hears of ports alone (section 6.3.6).
             packet_in: [0b011, 0],
             port_status: [0b111, 0b111],
             flow_removed: [0b1111, 0],

@@ -8,6 +8,7 @@ use crate::action::Action;
 use crate::port::PortNumber;
 
 /// Netloom's number among experimenters: a locally administered identifier.
+/// Its last bytes are "nl".
 pub const EXPERIMENTER: u32 = 0x0002_6e6c;
 
 const KIND: [u8; 2] = [0, 1];

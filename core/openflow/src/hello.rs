@@ -18,6 +18,7 @@ pub struct Hello {
 impl Hello {
     /// A hello that offers exactly these versions.
     pub fn offering(versions: &[Version]) -> Hello {
+        // One word of the bitmap is enough for all versions there are: their numbers are below 32.
         let bits = versions.iter().fold(0u32, |bits, version| bits | 1 << version.number());
         // OFPHET_VERSIONBITMAP, of 8 bytes.
         let mut body = vec![0, 1, 0, 8];

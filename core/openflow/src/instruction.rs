@@ -55,6 +55,7 @@ impl Instruction {
             Instruction::ClearActions => 2,
             Instruction::WriteActions(_) => 3,
             Instruction::WriteMetadata { .. } => 4,
+            // The specification gives it no place; nothing comes behind a goto.
             Instruction::Experimenter { .. } => 5,
             Instruction::GotoTable(_) => 6,
         }

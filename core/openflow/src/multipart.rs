@@ -89,6 +89,7 @@ fn padded(r: &mut Reader<'_>) -> Result<u32> {
 
 fn read_port(r: &mut Reader<'_>) -> Result<PortNumber> {
     let port = PortNumber::read(r)?;
+    // A port has 16 bits in 1.0; two more bytes of padding keep the eight.
     r.skip(if r.is_10() { 6 } else { 4 })?;
     Ok(port)
 }

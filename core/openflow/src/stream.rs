@@ -48,6 +48,9 @@ impl Stream {
     }
 
     /// The next whole message, if it has arrived.
+    ///
+    /// # Errors
+    /// A header gives a length below its own: where the next message begins is not known.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, Broken> {
         let waiting = self.bytes.get(self.start..).unwrap_or(&[]);
         let Some(header) = Header::parse(waiting) else { return Ok(None) };

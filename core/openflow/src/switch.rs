@@ -102,6 +102,7 @@ pub struct SwitchConfig {
 
 impl Default for SwitchConfig {
     fn default() -> SwitchConfig {
+        // OFP_DEFAULT_MISS_SEND_LEN of openflow.h.
         SwitchConfig { fragments: Fragments::Normal, miss_send_len: 128 }
     }
 }

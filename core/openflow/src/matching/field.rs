@@ -92,6 +92,7 @@ fields! {
     EthDst = 3, "eth_dst", 48, true, Nothing;
     EthSrc = 4, "eth_src", 48, true, Nothing;
     EthType = 5, "eth_type", 16, false, Nothing;
+    // The id has 12 bits; one above them says that there is a tag (OFPVID_PRESENT).
     VlanVid = 6, "vlan_vid", 13, true, Nothing;
     VlanPcp = 7, "vlan_pcp", 3, false, Vlan;
     IpDscp = 8, "ip_dscp", 6, false, IP;

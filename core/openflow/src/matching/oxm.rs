@@ -103,6 +103,9 @@ fn number(r: &mut Reader<'_>, field: Field) -> Result<u128> {
 }
 
 /// Whether a list of fields has none twice, and each with its prerequisite before it.
+///
+/// # Errors
+/// The reason by which a switch refuses the list.
 pub fn check(fields: &[Oxm]) -> std::result::Result<(), Reason> {
     for (index, oxm) in fields.iter().enumerate() {
         // A prerequisite must come before what needs it (section 7.2.3.6).

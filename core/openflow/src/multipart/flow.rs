@@ -106,6 +106,7 @@ impl FlowStats {
         let early = if r.is_10() { Some(Match::read_any(r)?) } else { None };
         let duration = Duration::read(r)?;
         let (priority, idle_timeout, hard_timeout) = (r.u16()?, r.u16()?, r.u16()?);
+        // 1.3 has them in two of the six bytes that pad in 1.0.
         let flags = FlowFlags(if r.is_10() { 0 } else { r.u16()? });
         r.skip(if r.is_10() { 6 } else { 4 })?;
         let (cookie, packets, bytes) = (r.u64()?, r.u64()?, r.u64()?);
@@ -182,6 +183,7 @@ impl FlowCounts {
     /// another message, or one that ends within an entry.
     pub fn of_message(bytes: &[u8]) -> Option<(u32, bool, Vec<FlowCounts>)> {
         let header = Header::parse(bytes)?;
+        // Number of the message, bytes before its first entry, and where in an entry (`ofp_flow_stats`) these are.
         let (kind, head, duration, cookie) = match header.version()? {
             Version::V10 => (17, 4, 44, 64),
             Version::V13 => (19, 8, 4, 24),

@@ -8,6 +8,7 @@ use crate::matching::VID_PRESENT;
 use crate::{Field, Match, Oxm};
 
 /// Words that stand for a protocol: ethertype and IP protocol.
+/// Of two that mean the same, the first is printed.
 const PROTOCOLS: [(&str, u128, Option<u128>); 15] = [
     ("ip", 0x0800, None),
     ("ipv4", 0x0800, None),
@@ -175,6 +176,7 @@ impl Fields {
             "dl_vlan" => {
                 let vid: u16 = number(key, text)?;
                 self.put(match vid {
+                    // OFP_VLAN_NONE of 1.0: no tag.
                     0xffff => Oxm::exact(Field::VlanVid, 0),
                     vid if vid < 0x1000 => {
                         Oxm::exact(Field::VlanVid, u128::from(vid) | VID_PRESENT)

@@ -9,6 +9,7 @@ use crate::meter::{Band, BandKind, MeterCommand, MeterFlags, MeterMod};
 use crate::{PortNumber, Version};
 
 /// Types of groups by their words.
+/// Of two that mean the same, the first is printed.
 const TYPES: [(&str, GroupType); 5] = [
     ("all", GroupType::All),
     ("select", GroupType::Select),
