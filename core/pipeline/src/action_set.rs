@@ -18,6 +18,7 @@ fn place(action: &Action) -> Option<(u8, u8)> {
         Action::DecNwTtl => Some((7, 0)),
         Action::DecMplsTtl => Some((7, 1)),
         Action::SetField(oxm) => Some((8, set_order(oxm.field))),
+        // Behind all fields, whose numbers are below 40.
         Action::SetNwTtl(_) => Some((8, 200)),
         Action::SetMplsTtl(_) => Some((8, 201)),
         Action::SetQueue(_) => first(9),

@@ -132,6 +132,7 @@ pub(crate) fn list(
 fn action_10(action: &Action, known: &Known<'_>) -> Checked {
     match action {
         Action::Output { port, .. } => output(*port, known),
+        // openflow.h of 1.0 allows a physical port, or the packet's own (`ofp_action_enqueue`).
         Action::Enqueue { port, .. } => match *port {
             PortNumber::IN_PORT => Ok(()),
             port if port.is_reserved() => Err(Reason::BadActionBadOutPort),
@@ -181,6 +182,7 @@ fn action_13(action: &Action, state: &mut State, known: &Known<'_>) -> Checked {
             state.fields.retain(|oxm| oxm.field != Field::VlanVid);
             state.open = true;
         }
+        // The frame within has addresses, tags and a type of its own: nothing of it is known.
         Action::PopPbb => *state = State { fields: vec![], open: true },
         _ => return either(action, known),
     }
@@ -210,6 +212,7 @@ fn set_field(oxm: &Oxm, state: &mut State) -> Checked {
     if oxm.field == Field::Ipv6Exthdr {
         return Err(Reason::BadActionBadSetType);
     }
+    // A tag is taken away by a pop.
     if oxm.field == Field::VlanVid && oxm.value & VID_PRESENT == 0 {
         return Err(Reason::BadActionBadSetArgument);
     }

@@ -32,11 +32,14 @@ pub fn frame(fields: &[Oxm]) -> Vec<u8> {
             let body = transport(protocol, byte(Field::Icmpv6Type).unwrap_or(0));
             ip(&mut bytes, ethertype == IPV6, protocol, &body);
         }
+        // The service tag, and the Ethernet header within.
         PBB => bytes.extend([0; 4 + 14]),
         kind if ARP.contains(&kind) => {
+            // A request for an IPv4 address over Ethernet (RFC 826).
             bytes.extend([0, 1, 8, 0, 6, 4, 0, 1]);
             bytes.extend([0; 20]);
         }
+        // Bottom of the stack (RFC 3032, 2.1).
         kind if MPLS.contains(&kind) => bytes.extend([0, 0, 1, TTL]),
         _ => {}
     }
@@ -55,6 +58,7 @@ fn transport(protocol: u8, kind: u8) -> Vec<u8> {
     match protocol {
         TCP => {
             let mut header = vec![0; 20];
+            // Its length: five words of four bytes (RFC 9293, 3.1).
             header[12] = 0x50;
             header
         }

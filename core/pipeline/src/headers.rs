@@ -95,12 +95,14 @@ pub fn parse(frame: &[u8]) -> (Headers, FlowKey) {
         IPV6 => headers.ip = ipv6(frame, headers.network, &mut key),
         ARP | RARP => arp(frame, headers.network, &mut key),
         PBB => {
+            // A byte of flags is before it (IEEE 802.1Q, 9.7).
             if let Some(isid) = number(frame, headers.network + 1, 3) {
                 key.set(Field::PbbIsid, isid);
             }
         }
         ethertype if MPLS.contains(&ethertype) => {
             if let Some(label) = be32(frame, headers.network) {
+                // RFC 3032, 2.1. Each field takes the low bits of what it is given.
                 key.set(Field::MplsLabel, u128::from(label >> 12));
                 key.set(Field::MplsTc, u128::from(label >> 9));
                 key.set(Field::MplsBos, u128::from(label >> 8));

@@ -153,6 +153,7 @@ impl Packet {
     /// The checksum of the transport header.
     fn transport_sum(&self, ip: &Ip) -> Option<Sum> {
         let at = ip.transport?;
+        // RFC 9293, 3.1; RFC 768; RFC 792; RFC 4443, 2.1.
         let offset = match ip.protocol {
             TCP => 16,
             UDP => 6,

@@ -122,6 +122,7 @@ impl Switch {
         walk.tables = true;
         // A controller that sends a packet has it; what comes back is not buffered for it.
         walk.notice.max_len = Some(netloom_openflow::action::NO_BUFFER);
+        // An Ethernet header has as many bytes.
         if bytes.len() >= 14 {
             self.actions(actions, &mut Packet::new(bytes, in_port), &mut walk);
         }
