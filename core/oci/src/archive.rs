@@ -53,6 +53,7 @@ pub fn pick<'a>(all: &'a [Saved], name: Option<&str>) -> Result<&'a Saved> {
         })
     };
     match (all, name) {
+        ([], _) => Err(Error::document(SAVED, "it has no image")),
         ([only], None) => Ok(only),
         _ => all.iter().find(is_it).ok_or_else(|| {
             let tags = all.iter().flat_map(|i| i.repo_tags.as_deref().unwrap_or_default());
@@ -72,6 +73,7 @@ pub fn pick_of_layout(bytes: &[u8], name: Option<&str>) -> Result<Descriptor> {
         return Err(Error::document(INDEX, "it is not an index"));
     };
     match (all.as_slice(), name) {
+        ([], _) => Err(Error::document(INDEX, "it has no image")),
         ([only], None) => Ok(only.clone()),
         _ => {
             let found = all.iter().find(|entry| name.is_some() && entry.name() == name);
@@ -111,5 +113,8 @@ mod tests {
         let error = pick(&all, Some("z")).unwrap_err().to_string();
         assert!(error.contains("no image \"z\" in it; there are: a/b:1"), "{error}");
         assert!(saved(b"{}").is_err());
+        assert_eq!(pick(&[], None).unwrap_err().to_string(), "manifest.json: it has no image");
+        let empty = pick_of_layout(br#"{"schemaVersion":2,"manifests":[]}"#, None);
+        assert_eq!(empty.unwrap_err().to_string(), "index.json: it has no image");
     }
 }
