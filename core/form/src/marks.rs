@@ -84,6 +84,7 @@ fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     read: impl Fn(&str) -> Option<T>,
 ) -> Result<T, D::Error> {
     let found = Either::deserialize(from);
+    // serde says of an untagged enum only that nothing matched.
     let found = found.map_err(|_| D::Error::custom(format_args!("takes {expected}")))?;
     match found {
         Either::Plain(value) => Ok(value),
@@ -155,6 +156,7 @@ pub mod exact {
             impl Number for Option<$type> {
                 fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                     #[derive(serde::Deserialize)]
+                    // Only what is there has two forms; `null` is none of them.
                     struct One(#[serde(deserialize_with = "deserialize")] $type);
                     Ok(Option::<One>::deserialize(from)?.map(|one| one.0))
                 }

@@ -71,6 +71,7 @@ fn own(name: &'static str) -> &'static str {
     if !name.contains('-') {
         return name;
     }
+    // A name is put in whole or not at all, so a panic leaves nothing half done.
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     known.entry(name).or_insert_with(|| Box::leak(marks::joined(name).into_boxed_str()))
 }
