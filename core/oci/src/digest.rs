@@ -31,6 +31,7 @@ impl Digest {
 
     /// The first twelve digits, for people.
     pub fn short(&self) -> &str {
+        // It always has 64 digits.
         &self.0[..12]
     }
 
@@ -94,6 +95,7 @@ impl Hasher {
         let bytes = self.0.finalize();
         let hex = bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
             for digit in [byte >> 4, byte & 15] {
+                // Four bits are always a digit.
                 hex.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
             }
             hex

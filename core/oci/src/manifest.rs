@@ -10,7 +10,7 @@ use crate::{Digest, Error, Result};
 /// The largest document that is read.
 pub const MOST_BYTES: u64 = 4 << 20;
 
-/// As many layers as an overlay takes.
+/// As many layers as an overlay takes (OVL_MAX_STACK of fs/overlayfs).
 pub const MOST_LAYERS: usize = 500;
 
 /// The largest packed layer.
@@ -73,6 +73,7 @@ impl Platform {
             "x86" => ("386", None),
             "aarch64" => ("arm64", Some("v8")),
             "arm" => ("arm", Some("v7")),
+            // Rust has one word for both byte orders; the images are for little-endian machines.
             "powerpc64" => ("ppc64le", None),
             "loongarch64" => ("loong64", None),
             other => (other, None),
@@ -95,6 +96,7 @@ impl Platform {
         };
         match (number(&self.variant), number(&other.variant)) {
             (_, None) => Some(1),
+            // What every machine has; of a higher level (amd64/v3) it is not known whether this one has it.
             (None, Some(1)) => Some(2),
             (None, Some(_)) => None,
             (Some(own), Some(wanted)) => (wanted <= own).then_some(wanted + 1),

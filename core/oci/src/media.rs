@@ -49,6 +49,7 @@ impl Packing {
         if !is_layer {
             return None;
         }
+        // Types end in `.tar.gzip` with Docker, in `.tar+gzip` with OCI, and in `.tar`.
         match media.rsplit_once('.').map(|(_, end)| end) {
             Some("tar") => Some(Packing::Plain),
             Some("gzip") => Some(Packing::Gzip),
@@ -64,6 +65,7 @@ impl Packing {
 
     /// The packing of a file by its first bytes.
     pub fn seen(first: &[u8]) -> Packing {
+        // RFC 1952, 2.3.1, and RFC 8878, 3.1.1.
         match first {
             [0x1f, 0x8b, ..] => Packing::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,

@@ -93,6 +93,7 @@ impl FromStr for Reference {
         {
             return Err(wrong("a tag has up to 128 letters, digits, `_`, `.` and `-`"));
         }
+        // Docker takes these for the id of an image.
         let is_hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
         if name.len() == 64 && name.bytes().all(is_hex) {
             return Err(wrong(
@@ -105,6 +106,7 @@ impl FromStr for Reference {
             }
             _ => (DOCKER, name.to_owned()),
         };
+        // Its name of old, which configurations still have.
         let registry = if registry == "index.docker.io" { DOCKER } else { registry };
         if !is_host(registry) {
             return Err(wrong("the registry is not a host name with an optional port"));
@@ -155,6 +157,7 @@ pub(crate) fn is_host(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((host, port)) if host.parse::<std::net::Ipv6Addr>().is_ok() => {
+                // A label that passes what is asked below of names.
                 ("v6", (!port.is_empty()).then_some(port))
             }
             _ => return false,

@@ -6,7 +6,7 @@
 use crate::entry::Parts;
 use crate::{Error, Result};
 
-/// As many symbolic links as the kernel follows.
+/// As many symbolic links as the kernel follows (MAXSYMLINKS).
 const MOST_LINKS: usize = 40;
 
 /// As many parts as a path may have.

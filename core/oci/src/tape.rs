@@ -152,6 +152,7 @@ impl Tape {
         if std::mem::take(&mut self.zero) {
             return Ok(Step::End);
         }
+        // The field of the sum itself counts as blanks.
         let sum: u64 = block
             .iter()
             .enumerate()
@@ -222,6 +223,7 @@ impl Tape {
             return whole(entry);
         }
         if let Kind::Sparse(pieces, _) = &mut entry.kind {
+            // 21 pieces, and whether another such block follows.
             add_pieces(pieces, &block[..504])?;
         }
         if block[504] != 0 {
@@ -245,6 +247,7 @@ impl Tape {
             }
         });
         let flag = block[156];
+        // Before ustar, a directory was a file with a slash at the end of its name.
         let is_old_directory = matches!(flag, b'0' | 0) && path.ends_with(b"/");
         let size = said.size.unwrap_or(size);
         let holes = said.sparse.filter(|_| matches!(flag, b'0' | 0 | b'7'));
@@ -266,6 +269,7 @@ impl Tape {
             b'5' => Kind::Directory,
             b'6' => Kind::Fifo,
             b'S' => {
+                // The old GNU format: four pieces from byte 386, whether more of them follow, and the whole size.
                 let whole = number(&block[483..495]).ok_or_else(|| odd("size"))?;
                 Kind::Sparse(Vec::new(), whole)
             }
@@ -283,6 +287,7 @@ impl Tape {
         let mut entry = Box::new(Entry {
             kind,
             link,
+            // Of a link, writers may give the size of what it leads to; no data follow.
             size: if has_data { size } else { 0 },
             mode: u32::try_from(number(&block[100..108]).unwrap_or(0) & 0o7777).unwrap_or(0),
             uid: id(said.uid, &block[108..116])?,
@@ -312,6 +317,7 @@ impl Map {
         for byte in block {
             if *byte != b'\n' {
                 self.digits.push(*byte);
+                // More than any number of 64 bits.
                 if self.digits.len() > 20 {
                     return Err(odd("map of holes"));
                 }
