@@ -57,7 +57,6 @@ impl Packing {
             _ => match media.rsplit_once('+').map(|(_, end)| end) {
                 Some("gzip") => Some(Packing::Gzip),
                 Some("zstd") => Some(Packing::Zstd),
-                None if media.ends_with(".tar") => Some(Packing::Plain),
                 _ => None,
             },
         }
