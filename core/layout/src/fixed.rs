@@ -32,6 +32,7 @@ pub(crate) fn apply(graph: &Graph, groups: &Groups, centres: &mut [Point]) -> bo
         return false;
     }
     let shifts = fixed.iter().zip(&*centres).filter_map(|(fixed, at)| Some(minus((*fixed)?, *at)));
+    // What no placed box leads to moves with the mean of those that are fixed.
     let shift = times(shifts.fold([0.0, 0.0], plus), 1.0 / to_f64(count));
     let computed = centres.to_vec();
     let mut taken = Taken::default();

@@ -101,9 +101,11 @@ fn stressless(near: &[Vec<usize>]) -> Vec<Point> {
             };
             for (landmark, distances) in landmarks.iter().zip(&distances) {
                 if *landmark != v {
+                    // A landmark stands for its share of all boxes. The longer a distance, the less its errors count.
                     pull(*landmark, distances[v], share / (distances[v] * distances[v]));
                 }
             }
+            // Where every box is a landmark, neighbours have pulled already.
             if landmarks.len() < near.len() {
                 near[v].iter().for_each(|w| pull(*w, 1.0, 1.0));
             }
@@ -171,6 +173,7 @@ fn main_direction(columns: &[Vec<f64>], other: Option<&[f64]>) -> Vec<f64> {
     let product = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(x, y)| x * y).sum() };
     let matrix: Vec<Vec<f64>> =
         columns.iter().map(|a| columns.iter().map(|b| product(a, b)).collect()).collect();
+    // Any start will do that is not at right angles to the result; a fixed one gives the same picture each time.
     let mut vector: Vec<f64> = (0..columns.len()).map(|i| 1.0 + (to_f64(i) * 1.7).sin()).collect();
     for _ in 0..60 {
         if let Some(other) = other {
@@ -310,6 +313,7 @@ fn push_apart(points: &mut [Point], areas: &[Rect]) {
             }
             moved = true;
             let axis = usize::from(x > y);
+            // Each a little more than half, so that both are apart after one push.
             let by = x.min(y) * 0.51 + 0.01;
             let (from, to) = (one.centre()[axis], other.centre()[axis]);
             let sign = if from < to || (from - to).abs() < 1e-9 && a < b { -1.0 } else { 1.0 };
@@ -319,6 +323,7 @@ fn push_apart(points: &mut [Point], areas: &[Rect]) {
         if !moved {
             return;
         }
+        // Boxes that push each other in circles need more room.
         if round % 20 == 19 {
             points.iter_mut().for_each(|p| *p = times(*p, 1.08));
         }

@@ -94,6 +94,7 @@ fn middle(net: &Net, part: &[usize]) -> usize {
             .fold(from, |best, v| if steps[v] > steps[best] { v } else { best });
         (far, steps)
     };
+    // In a tree the box farthest from any is an end of a longest path.
     let (one, _) = farthest(part[0]);
     let (other, from_one) = farthest(one);
     let from_other = net.steps(other, &inside);

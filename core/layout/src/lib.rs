@@ -55,7 +55,7 @@ pub struct Vertex {
     pub role: Role,
     /// The box that it is part of, beside which it stands; its index is lower.
     pub parent: Option<usize>,
-    /// The centre given by hand, in pixels.
+    /// The centre given by hand, in pixels. The caller bounds it: links are followed cell by cell.
     pub fixed: Option<Point>,
 }
 
@@ -93,6 +93,7 @@ pub fn lay_out(graph: &Graph) -> Layout {
     let mut centres = whole.centres(graph.vertices.len());
     let by_hand = fixed::apply(graph, &groups, &mut centres);
     if by_hand {
+        // Corners belong to the places that were computed.
         whole.vias.clear();
     }
     let mut courses = route::courses(graph, &centres, &whole.vias);
@@ -110,6 +111,7 @@ fn component(net: &Net, part: &[usize]) -> Piece {
             .unwrap_or_else(|| hang::tree(net, part));
     }
     let tiers = tiers::Tiers::of(net, &core);
+    // Two leaves and two spines are a cycle of four, too, but tiers say more of them.
     if let Some(cycle) = net.cycle(&core)
         && !tiers.as_ref().is_some_and(|tiers| tiers.is_leaf_and_spine(&core))
     {

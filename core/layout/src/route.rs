@@ -100,6 +100,7 @@ impl Boxes {
             .vertices
             .iter()
             .zip(centres)
+            // A link that only touches a box looks as if it ended there.
             .map(|(v, at)| Rect::around(*at, v.size).grown(3.0))
             .collect();
         let mut cells: HashMap<(i64, i64), Vec<usize>> = HashMap::new();
