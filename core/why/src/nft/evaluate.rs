@@ -308,9 +308,12 @@ impl Run<'_> {
                     let has = set.and_then(|set| contains(set, &registers, *from));
                     has.map(|has| has != *inverted)
                 }
-                Expression::Lookup { to: Some(to), .. } => {
+                Expression::Lookup { set, from, to: Some(to), .. } => {
+                    // A value that the map lacks ends the rule (`nft_lookup_eval`); what the map has for it is not read.
+                    let set = self.set(chain, set);
+                    let has = set.and_then(|set| contains(set, &registers, *from));
                     registers.forget(*to, 16);
-                    continue;
+                    has
                 }
                 Expression::Cmp { from, operation, value } => {
                     compare(&registers, *from, *operation, value)

@@ -183,6 +183,11 @@ fn sets_intervals_and_verdict_maps_are_looked_up() {
     for passing in [81, 999, 2001, 54] {
         assert_eq!(run(&rules, Hook::Forward, &packet(passing)), Fate::Passes, "{passing}");
     }
+    // A map of values: the rule goes on where it has one.
+    rules.sets.push(set("map", false, vec![element(8080, false)]));
+    rules.chains[0].rules = vec![Rule { handle: 4, steps: with(lookup("map", Some(2)), drop()) }];
+    assert_eq!(stopped(&rules, &packet(8080)).0, Some(4));
+    assert_eq!(run(&rules, Hook::Forward, &packet(80)), Fate::Passes);
 }
 
 #[test]
