@@ -125,10 +125,16 @@ fn run_all(rules: &Ruleset, mut chains: Vec<&Chain>, packet: &Packet) -> Fate {
             End::Falls if drops => Some(policy(chain)),
             _ => None,
         };
+        // What an earlier chain has translated is no longer the packet that is compared here.
+        let earlier = translated.clone();
         translated = translated.or(run.translated);
+        let sure = run.may_accept.is_empty() && doubts.is_empty() && earlier.is_none();
         match stopped {
-            Some(by) if run.may_accept.is_empty() && doubts.is_empty() => return Fate::Stopped(by),
+            Some(by) if sure => return Fate::Stopped(by),
             Some(by) => {
+                if let Some(earlier) = earlier.filter(|earlier| !doubts.contains(earlier)) {
+                    doubts.push(earlier);
+                }
                 doubts.append(&mut run.may_accept);
                 doubts.append(&mut run.may_drop);
                 doubts.push(by);

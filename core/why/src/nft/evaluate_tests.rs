@@ -269,4 +269,12 @@ fn a_translation_that_may_happen_is_told() {
     let maybe = vec![Expression::Unknown("limit".into()), Expression::Nat("nat".into())];
     let found = run(&chain(false, vec![maybe]), Hook::Forward, &packet(80));
     assert!(matches!(found, Fate::Translated(_)), "{found:?}");
+    // A chain behind it compares other addresses than these.
+    let mut rules = chain(false, vec![with(dport(80), Expression::Nat("nat".into()))]);
+    let mut behind = chain(true, vec![]).chains.remove(0);
+    behind.attached.as_mut().unwrap().priority = 100;
+    rules.chains.push(behind);
+    let Fate::Doubtful(by) = run(&rules, Hook::Forward, &packet(80)) else { panic!() };
+    assert_eq!(by.iter().map(|d| d.handle).collect::<Vec<_>>(), [Some(4), None]);
+    assert_eq!(stopped(&rules, &packet(81)).0, None);
 }
