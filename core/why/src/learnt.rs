@@ -213,7 +213,9 @@ impl<F: Facts> Walker<'_, F> {
         let far = other.and_then(|other| {
             let node = self.facts.node(name).ok()?;
             let (_, daemons) = all.iter().find(|(n, _)| n == other)?;
-            daemons.sessions.iter().find(|s| node.has(s.peer))
+            // Two nodes may have a session for each family.
+            let of_family = |s: &&Session| s.peer.is_ipv4() == session.peer.is_ipv4();
+            daemons.sessions.iter().filter(of_family).find(|s| node.has(s.peer))
         });
         if let (Some(other), Some(far)) = (other, far) {
             let stopped = self.of_session((name, far.peer), (other, session.peer))?;

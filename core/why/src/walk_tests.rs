@@ -850,6 +850,18 @@ fn a_route_that_was_not_learnt_leads_to_its_daemon_its_adjacency_or_its_session(
         evidence.contains("Bad Peer AS") && evidence.contains("expects AS 2; node r2 is AS 3"),
         "{evidence}"
     );
+    // Another session of both, for IPv6, is not its other end.
+    office.at("r1").interfaces[1].addresses.push(net("fd00::1/64"));
+    let six = Session {
+        peer: ip("fd00::1"),
+        numbers: [2, 1],
+        state: "Established".into(),
+        reason: None,
+        limit: None,
+    };
+    office.daemons[1].1.sessions.insert(0, six);
+    let evidence = office.ask(4, Outcome::Silence).causes[0].evidence.join("; ");
+    assert!(evidence.contains("expects AS 2; node r2 is AS 3"), "{evidence}");
     // Its packets are dropped: then that is the cause.
     office.at("r2").rules = Some(rule(dropping(), 1, false));
     assert_eq!(only(&office.ask(4, Outcome::Silence)), (CauseName::NftDrop, "node r2".into()));
