@@ -12,7 +12,7 @@ use crate::facts::{Facts, Life, Lookup, Node, Routed};
 use crate::flow::{Flow, Place, Protocol};
 use crate::nft::Hook;
 
-/// Most nodes on a way; more are a loop that no node tells.
+/// Most nodes on a way: each is asked, which takes time.
 const MOST_NODES: usize = 256;
 
 /// How much a stop stops.
@@ -170,6 +170,9 @@ impl<F: Facts> Walker<'_, F> {
             let Some((next, by)) = self.cross(&node, &interface, via)? else { return Ok(()) };
             (at, came) = (next, Some(by));
         }
+        let here = self.walk.places.len();
+        let text = format!("the way has passed {MOST_NODES} nodes, and is not followed further");
+        self.doubt(here, usize::MAX, text);
         Ok(())
     }
 
