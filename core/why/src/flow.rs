@@ -113,6 +113,7 @@ impl Flow {
         };
         let (mut network, mut transport) = (known(&packet.network), known(&packet.transport));
         if self.protocol == Protocol::Tcp {
+            // Five words: a header without options.
             transport[12] = 5 << 4;
         }
         let length = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes();

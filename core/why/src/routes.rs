@@ -58,6 +58,7 @@ impl<F: Facts> Walker<'_, F> {
             }
             Routed::Refused(refusal) => {
                 self.refused(node, came, refusal)?;
+                // It is where it was to come: what else is wrong there is worth knowing, too.
                 if is_receiver {
                     return Ok(Decision::Arrived);
                 }
@@ -329,6 +330,7 @@ impl<F: Facts> Walker<'_, F> {
     fn own_refusal(&mut self, node: &Node, refusal: Refusal) -> Result<(), F::Error> {
         let to = self.flow.destination;
         let (cause, kind) = match refusal {
+            // A node's own packets meet no reverse path filter.
             Refusal::NoRoute | Refusal::ReversePath => {
                 let learnt = self.not_learnt(node)?;
                 if !learnt.is_empty() {

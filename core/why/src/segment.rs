@@ -291,6 +291,7 @@ impl<F: Facts> Walker<'_, F> {
         };
         let place = format!("link {name}");
         if let Some((all, cause)) = self.lossy((name, link), end) {
+            // What loses all in the other direction loses the answer to the question for a hardware address.
             let share = match (all, back) {
                 (true, false) => Share::All,
                 (true, true) => Share::Resolution,

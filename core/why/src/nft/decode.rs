@@ -79,6 +79,7 @@ impl Reader {
 
     fn chain(&mut self, family: Family, parts: &[u8]) -> Option<()> {
         let (table, name) = (text(parts, 1)?, text(parts, 3)?);
+        // The policy: NF_DROP is 0.
         let drops = value(parts, 5).and_then(be32) == Some(0);
         let attached = value(parts, 4).and_then(|hook| attached(hook, drops));
         self.found.chains.push(Chain { family, table, name, attached, rules: vec![] });
@@ -118,6 +119,7 @@ impl Reader {
 }
 
 fn message(payload: &[u8]) -> Option<(Family, &[u8])> {
+    // NFPROTO_* of linux/netfilter.h.
     let family = match payload.first()? {
         1 => Family::Inet,
         2 => Family::Ip,
@@ -181,6 +183,7 @@ fn known(name: &str, parts: &[u8]) -> Option<Expression> {
         // Writes, such as of the mark, are not conditions.
         "meta" if number(3).is_some() => Expression::Harmless("meta set".into()),
         "meta" => Expression::Meta { key: number(2)?, to: number(1)? },
+        // It writes to the packet: what rules behind it see is not known.
         "payload" if number(5).is_some() => return None,
         "payload" => Expression::Payload {
             to: number(1)?,
@@ -192,6 +195,7 @@ fn known(name: &str, parts: &[u8]) -> Option<Expression> {
         // One direction's own fields are not known here.
         "ct" if value(parts, 3).is_some() => return None,
         "ct" => Expression::Ct { to: number(1)?, key: number(2)? },
+        // Shifts (NFT_BITWISE_LSHIFT, RSHIFT).
         "bitwise" if number(6).unwrap_or(0) != 0 => return None,
         "bitwise" => {
             Expression::Bitwise { from: number(1)?, to: number(2)?, mask: data(4)?, xor: data(5)? }
@@ -246,6 +250,7 @@ fn target(name: String) -> Option<Expression> {
 
 fn verdict(parts: &[u8]) -> Option<Verdict> {
     let chain = || text(parts, 2);
+    // NF_* of linux/netfilter.h, and NFT_* below zero (`enum nft_verdicts`).
     Some(match value(parts, 1).and_then(be32)?.cast_signed() {
         0 => Verdict::Drop,
         1 => Verdict::Accept,
@@ -264,6 +269,7 @@ fn attributes(payload: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let number = |at: usize| Some(u16::from_ne_bytes(rest.get(at..at + 2)?.try_into().ok()?));
         let length = usize::from(number(0)?);
+        // The two highest bits are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
         let kind = number(2)? & 0x3fff;
         let value = rest.get(4..length)?;
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

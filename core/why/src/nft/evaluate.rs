@@ -298,6 +298,7 @@ impl Run<'_> {
                 Expression::Nat(_) if sure => return Outcome::Translates,
                 Expression::Nat(_) => return Outcome::MayTranslate,
                 Expression::Counter { .. } | Expression::Harmless(_) => continue,
+                // Register 0 is the verdict: the map decides.
                 Expression::Lookup { set, from, to: Some(0), .. } => {
                     let Some(set) = self.set(chain, set) else {
                         return Outcome::Doubt(Verdict::Queue);
@@ -332,6 +333,7 @@ impl Run<'_> {
                     registers.get(*from, low.len()).map(within)
                 }
                 Expression::Unknown(_) => {
+                    // It may have written to any of them.
                     registers = Registers::default();
                     None
                 }

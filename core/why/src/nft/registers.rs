@@ -12,6 +12,7 @@ impl Default for Registers {
 impl Registers {
     fn start(register: u32) -> Option<usize> {
         match register {
+            // NFT_REG_1 to 4, and NFT_REG32_00 to 15, which are the same bytes.
             1..=4 => Some((register as usize - 1) * 16),
             8..=23 => Some((register as usize - 8) * 4),
             _ => None,

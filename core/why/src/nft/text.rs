@@ -122,6 +122,7 @@ fn field(words: &str, form: Form) -> Field {
 
 fn meta(key: u32) -> Field {
     match key {
+        // NFT_META_* of nf_tables.h.
         1 => field("meta protocol", Form::Hex),
         3 => field("meta mark", Form::Native),
         4 => field("iif", Form::Native),
@@ -137,6 +138,7 @@ fn meta(key: u32) -> Field {
 
 fn ct(key: u32) -> Field {
     match key {
+        // NFT_CT_* of nf_tables.h.
         0 => field("ct state", Form::State),
         3 => field("ct mark", Form::Native),
         other => field(&format!("ct {other}"), Form::Hex),
