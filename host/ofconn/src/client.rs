@@ -421,10 +421,13 @@ impl Client {
     }
 
     fn failed(&self, operation: &'static str, source: io::Error) -> ClientError {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset};
-        if matches!(source.kind(), BrokenPipe | ConnectionReset) {
-            return self.closed();
-        }
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
+        let source = match source.kind() {
+            BrokenPipe | ConnectionReset => return self.closed(),
+            // The time of the socket to send is over (SO_SNDTIMEO of socket(7)).
+            WouldBlock => TimedOut.into(),
+            _ => source,
+        };
         ClientError::Failed { target: self.target.clone(), operation, source }
     }
 
