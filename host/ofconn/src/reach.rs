@@ -125,6 +125,7 @@ pub fn unix(whom: &str, path: &Path) -> Result<Reached> {
 fn begun(socket: OwnedFd, connected: rustix::io::Result<()>, object: &str) -> Result<Reached> {
     match connected {
         Ok(()) => Ok(Reached::Done(socket)),
+        // An interrupted one goes on by itself (connect(2)).
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(Reached::Pending(socket)),
         Err(e) => Err(Failure::new(object, "connect", e).into()),
     }

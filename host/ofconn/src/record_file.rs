@@ -113,6 +113,7 @@ impl RecordFile {
     /// [`RecordFile::finish`], after which one may start over.
     pub fn begin(&mut self) -> Result<(), Failure> {
         let mut options = OpenOptions::new();
+        // One may be there that was not finished.
         options.write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&self.beside).map_err(self.failed("write"))?;
         self.new = Some((file, 0));

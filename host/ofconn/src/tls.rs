@@ -100,6 +100,9 @@ impl Configs {
     }
 
     /// A connection to a controller.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: TLS cannot be begun.
     pub fn connect(&self, socket: OwnedFd, to: IpAddr) -> Result<Secure> {
         // A name must be given; an address is not sent to the other end (RFC 6066 section 3).
         let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(to.into()));
@@ -109,6 +112,9 @@ impl Configs {
     }
 
     /// A connection of somebody who connected to the switch.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: there is no certificate, or TLS cannot be begun.
     pub fn accept(&self, socket: OwnedFd) -> Result<Secure> {
         let server = self.server.as_ref();
         let server = server.ok_or_else(|| Error::refused("TLS: to listen needs a certificate"))?;

@@ -42,11 +42,13 @@ impl<K: Into<u64> + From<u64>> Watcher<K> {
     /// Changes what is watched.
     pub fn change(&self, fd: impl AsFd, key: K, reads: bool, writes: bool) {
         let data = EventData::new_u64(key.into());
+        // It fails only where the descriptor is not watched.
         let _ = epoll::modify(&self.epoll, fd, data, flags(reads, writes));
     }
 
     /// Stops watching.
     pub fn drop(&self, fd: impl AsFd) {
+        // It fails only where the descriptor is not watched.
         let _ = epoll::delete(&self.epoll, fd);
     }
 
