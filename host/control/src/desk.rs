@@ -29,6 +29,7 @@ const LISTENER: u64 = 0;
 /// The system refuses.
 pub fn listen(path: &Path) -> Result<OwnedFd, Failure> {
     let failed = |operation| Failure::of(format!("{path:?}"), operation);
+    // There may be none.
     let _ = rustix::fs::unlink(path);
     let socket = private_socket::bind(path, SocketType::SEQPACKET, SocketFlags::NONBLOCK)
         .map_err(failed("bind"))?;
