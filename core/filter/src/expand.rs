@@ -200,6 +200,9 @@ fn end_of<'a>(
     addresses: &dyn Fn(&str) -> Option<Vec<IpAddr>>,
 ) -> std::result::Result<End<'a>, String> {
     let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((_, rest)) if !rest.is_empty() && !rest.starts_with(':') => {
+            return Err(format!("{rest:?} behind the brackets is not a port"));
+        }
         Some((name, rest)) => (name, rest.strip_prefix(':')),
         None => match text.split_once(':') {
             Some((name, port)) => (name, Some(port)),
@@ -306,6 +309,7 @@ mod tests {
             ("flow:*->*", "it says nothing"),
             ("flow:h7->web", "\"h7\" is neither a node nor an address"),
             ("flow:h1:x->web", "\"x\" is not a port"),
+            ("flow:[::1]80->web", "\"80\" behind the brackets is not a port"),
             ("flow:bare->web", "node \"bare\" has no address"),
             ("flow:h1:1->web/icmp", "ICMP has no ports"),
             ("host bare", "the node has no address"),
