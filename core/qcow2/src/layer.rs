@@ -43,6 +43,7 @@ fn image(disk: Disk, below: &str) -> Option<Vec<u8>> {
     }
     let table = usize::try_from(entries * 8).ok()?.div_ceil(CLUSTER);
     // Header, table of counts, counts, first table.
+    // One cluster of counts is enough for all: the largest table has 512 clusters.
     let clusters = 3 + table;
     let mut bytes = header(disk, below, u32::try_from(entries).ok()?);
     bytes.resize(CLUSTER, 0);

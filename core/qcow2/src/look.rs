@@ -12,7 +12,8 @@ const SECTOR: u64 = 512;
 /// The longest name of a file below (qcow2.rst: 1,023 bytes).
 const LONGEST_NAME: usize = 1023;
 
-/// Bits of incompatible features: the file was not closed in order, is corrupt, keeps its data elsewhere.
+/// Bits of incompatible features: it is corrupt, keeps its data elsewhere. What bit 0 tells, that it was not closed in
+/// order, QEMU mends when it opens it.
 const CORRUPT: u64 = 1 << 1;
 const DATA_ELSEWHERE: u64 = 1 << 2;
 
@@ -146,6 +147,7 @@ fn header(head: &[u8]) -> Result<Option<Header>, Refusal> {
             u32_at(20)?,
             u64_at(24)?,
             u32_at(32)?,
+            // The last field of version 2: the header is whole.
             u64_at(64)?,
         ))
     };
