@@ -101,6 +101,7 @@ impl<V: Default> ByPath<V> {
 
     /// Values of patterns that match `path`.
     fn of<'v>(&'v self, path: &'v str) -> impl Iterator<Item = &'v V> {
+        // What ends with `/` is nothing in that folder, as `PathPattern::matches` has it.
         let folders = path.match_indices('/').filter(|(at, _)| at + 1 < path.len());
         let below = folders.filter_map(|(at, _)| self.below.get(&path[..at]));
         let direct = path.rfind('/').filter(|at| at + 1 < path.len());

@@ -26,6 +26,9 @@ const RULE: [&str; 13] = [
 ];
 
 /// Reads a policy; `file` names the text in errors.
+///
+/// # Errors
+/// All that is wrong with the text.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Policy, Diagnostics> {
     let mut report = Report::new(file);
     let mut policy = Policy::default();
