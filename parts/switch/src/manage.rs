@@ -132,8 +132,15 @@ impl Server {
     pub(crate) fn end_temporary(&mut self, number: u8) {
         let ends = |mirror: &Mirror| mirror.temporary && mirror.to == u16::from(number);
         if self.state.rules.mirrors.values().any(ends) {
-            // If the write fails, the next change writes it; until then no port gets copies.
-            let _ = self.change(|rules| rules.mirrors.retain(|_, mirror| !ends(mirror)));
+            let ended = self.change(|rules| rules.mirrors.retain(|_, mirror| !ends(mirror)));
+            if ended.is_err() {
+                // It could not be written. It ends all the same: the next port with this number is not to get copies.
+                self.state.rules.mirrors.retain(|_, mirror| !ends(mirror));
+                self.dirty = true;
+                // Fewer sessions than the ones in force cannot be refused.
+                let _ = self.hub.set_rules(&self.state.rules);
+                self.close_forbidden();
+            }
         }
     }
 
