@@ -38,6 +38,7 @@ impl Gate {
     /// Whether this client may have the port with these rules.
     pub(crate) fn gives(&self, who: Person, rules: &PortRules) -> bool {
         let anybody = rules.uid.is_none() && rules.gid.is_none();
+        // Where the kernel cannot tell the group, no rule about one is met.
         let named = rules.uid == Some(who.uid) || (rules.gid.is_some() && rules.gid == who.gid);
         self.manages(who) || anybody || named
     }

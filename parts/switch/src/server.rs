@@ -33,8 +33,7 @@ const MOST_GUESTS: usize = 128;
 /// Most connections accepted, and most messages of one client read, before the next client's turn.
 const TURN: usize = 16;
 
-/// The process's name in process lists: at most 15 bytes (prctl(2)).
-/// What a switch's process is called.
+/// What a switch's process is called in lists of processes: at most 15 bytes (prctl(2)).
 pub const NAME: &str = "netloom-switch";
 
 /// Runs a switch whose ports and managers connect to `listener` (SOCK_SEQPACKET, listening), until it

@@ -166,6 +166,7 @@ impl Carrier {
             let both = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
             let key = |about| number << 2 | about;
             let watched = self
+                // Level-triggered: its first event ends the client.
                 .watch(client.control.as_fd(), key(CONTROL), EventFlags::IN | EventFlags::RDHUP)
                 .and_then(|()| self.watch(client.data.as_fd(), key(DATA), both))
                 .and_then(|()| {

@@ -232,6 +232,7 @@ impl<'a> Door<'a> {
 /// Rules and numbers as the switch has them.
 fn state_of(shown: &Shown) -> State {
     let taken = shown.ports.iter().filter(|port| port.presence != Presence::Free);
+    // The switch keeps tokens and generations to itself; any but zero stands for one that is taken.
     let known = taken.filter_map(|port| {
         let number = u8::try_from(port.number).ok()?;
         let (name, uid) = (port.name.clone(), port.uid.unwrap_or(u32::MAX));

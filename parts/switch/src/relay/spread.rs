@@ -122,6 +122,7 @@ impl Hub {
         let wanted = self.mirrors.of(sessions).filter(|s| s.filter.matches(frame.vid, body));
         let to: Vec<u16> = wanted.map(|s| s.to).filter(|to| *to != u16::from(frame.from)).collect();
         for to in to.into_iter().filter_map(|to| u8::try_from(to).ok()) {
+            // Copies wait for nobody: a slow observer must not hold up what it observes.
             match self.give(to, u16::from(frame.from) | MIRRORED, frame) {
                 Given::Done => self.inbox.add(Counter::Mirrored, 1),
                 Given::Full => {
