@@ -52,6 +52,7 @@ pub fn port(port: &PortLines) -> String {
     let (user, owner, group) = (name(&port.user), name(&port.owner), name(&port.group));
     let _ =
         writeln!(text, " Current User: {user} Access Control: (User: {owner} - Group: {group})");
+    // As the switch sees it: what the port sends comes in.
     for (direction, (frames, bytes)) in [("IN: ", port.sent), ("OUT:", port.received)] {
         let _ = writeln!(text, " {direction} pkts {frames:10}          bytes {bytes:20}");
     }
