@@ -159,6 +159,7 @@ pub fn section(out: &mut Vec<u8>, section: &Section<'_>) {
         out.extend_from_slice(&[1, 0, 0, 0]);
         out.extend_from_slice(&(-1i64).to_le_bytes());
         let mut options = Options::new(out);
+        // shb_hardware, shb_os, shb_userappl, opt_comment.
         options.text(2, section.hardware.unwrap_or_default());
         options.text(3, section.os);
         options.text(4, section.application);
@@ -174,6 +175,8 @@ pub fn interface(out: &mut Vec<u8>, interface: &Interface<'_>) {
         out.extend_from_slice(&[0, 0]);
         out.extend_from_slice(&interface.snaplen.to_le_bytes());
         let mut options = Options::new(out);
+        // if_name, if_description, if_IPv4addr and if_IPv6addr, if_MACaddr, if_speed, if_tsresol, if_filter,
+        // if_hardware.
         options.text(2, interface.name);
         options.text(3, interface.description);
         interface.addresses.iter().for_each(|(address, prefix)| options.address(*address, *prefix));
@@ -248,6 +251,7 @@ fn packet_with_options(out: &mut Vec<u8>, packet: &Packet<'_>) {
         out.extend_from_slice(data);
         out.extend_from_slice(&[0; 3][..filling(data.len())]);
         let mut options = Options::new(out);
+        // epb_flags, epb_dropcount, epb_packetid, opt_comment.
         if packet.flags != 0 {
             options.bytes(2, &packet.flags.to_le_bytes());
         }
@@ -266,6 +270,7 @@ pub fn statistics(out: &mut Vec<u8>, statistics: &Statistics) {
         out.extend_from_slice(&statistics.interface.to_le_bytes());
         out.extend_from_slice(&time(statistics.time_ns));
         let mut options = Options::new(out);
+        // isb_starttime and isb_endtime, then isb_ifrecv to isb_usrdeliv.
         for (code, at) in [(2, statistics.start_ns), (3, statistics.end_ns)] {
             if let Some(at) = at {
                 options.bytes(code, &time(at));
