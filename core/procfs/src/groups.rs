@@ -74,6 +74,7 @@ impl Groups {
     pub fn take(&mut self, name: &str, text: &str) {
         let number = || text.trim().parse::<u64>().ok();
         match name {
+            // In ticks; version 2 counts microseconds.
             "cpuacct.stat" => self.cpu = times(text, ["user", "system"], 1).or(self.cpu),
             // Version 1 has a file of this name without these lines.
             "cpu.stat" => {

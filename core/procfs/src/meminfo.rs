@@ -20,6 +20,7 @@ pub fn meminfo(groups: &Groups, machine: &str) -> String {
         // A text in memory takes everything.
         let _ = match value(&memory, left, name) {
             Some(bytes) => {
+                // In the columns of the kernel (fs/proc/meminfo.c).
                 let key = format!("{name}:");
                 writeln!(text, "{key:<15} {:>8} kB", bytes / 1024)
             }

@@ -26,6 +26,7 @@ pub fn stat(moment: &Moment, tasks: &Tasks) -> String {
     let mut text = String::new();
     let mut line = |name: &str, [user, system, idle]: [u64; 3]| {
         // A text in memory takes everything.
+        // user, nice, system, idle, and six more that nobody counts for nodes (proc(5)).
         let _ = writeln!(text, "{name} {user} 0 {system} {idle} 0 0 0 0 0 0");
     };
     let all = [used.user, used.system, idle(age, cpus, used)];
