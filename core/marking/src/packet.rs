@@ -91,7 +91,8 @@ impl<'a> Packet<'a> {
         self.fragment.is_some()
     }
 
-    /// The identification that an IPv6 packet's fragments share; else 0.
+    /// Of a fragment of IPv6: the identification that all share, its offset in bytes with the flag for more in the lowest bit,
+    /// and two bytes of 0; else 0.
     pub(crate) fn fragment_word(&self) -> [u8; 8] {
         let mut word = [0; 8];
         if let Some((offset, more)) = self.fragment {
