@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use netloom_sys::process::wait_readable;
@@ -25,7 +25,10 @@ pub struct Client<P> {
     patience: Option<Duration>,
     /// The socket in failures.
     object: Cow<'static, str>,
-    /// An answer may still come that nobody waits for: it would be taken for that of the next request.
+    /// Requests whose answers have not been received.
+    unanswered: AtomicUsize,
+    /// A wait was too long: an answer may still come that nobody waits for, and would be taken for that of the next
+    /// request.
     is_late: AtomicBool,
     protocol: PhantomData<fn() -> P>,
 }
@@ -60,7 +63,7 @@ impl<P: Protocol> Client<P> {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
             // The backlog was full for as long as the socket may wait to send (unix(7)).
-            Err(Errno::AGAIN) => return Err(late(&object, "connect").into()),
+            Err(Errno::AGAIN) => return Err(late::<P>(&object, "connect", None, patience).into()),
             Err(e) => return Err(fail(e).into()),
         }
         if P::TRUST == Trust::UserAndRoot {
@@ -71,8 +74,9 @@ impl<P: Protocol> Client<P> {
                 return Err(Fault::Stranger(peer));
             }
         }
-        let (patience, is_late) = (P::PATIENCE, AtomicBool::new(false));
-        Ok(Some(Client { socket, patience, object, is_late, protocol: PhantomData }))
+        let (unanswered, is_late) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let patience = P::PATIENCE;
+        Ok(Some(Client { socket, patience, object, unanswered, is_late, protocol: PhantomData }))
     }
 
     /// Limits the wait for each answer from now on.
@@ -88,7 +92,7 @@ impl<P: Protocol> Client<P> {
     }
 
     /// Sends a request with descriptors and waits for the answer. After a wait that was too long every further request
-    /// fails.
+    /// fails at once until that answer is there, which is discarded.
     ///
     /// # Errors
     /// [`Fault::Refused`] if the process refuses; [`Fault::Ended`] if it ended instead; [`Fault::Failed`] and
@@ -116,19 +120,33 @@ impl<P: Protocol> Client<P> {
     /// # Errors
     /// As [`Client::ask`].
     pub fn send(&self, request: &P::Request, with: &[BorrowedFd<'_>]) -> Result<(), P::Error> {
-        if self.is_late.load(Ordering::Relaxed) {
-            let reason = Error::other("an earlier request has no answer yet; connect again");
-            return Err(Fault::from(Failure::new(&*self.object, "ask", reason)).into());
-        }
+        self.discard_late_answers()?;
         let number = |e: Errno| Some(e.raw_os_error());
         match P::FORM.send(&self.object, &self.socket, request, with) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.unanswered.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
             Err(e) if e.raw_os_error() == number(Errno::PIPE) => Err(Fault::Ended.into()),
             Err(e) if e.raw_os_error() == number(Errno::AGAIN) => {
-                Err(Fault::from(late(&self.object, "send a message")).into())
+                Err(self.late("send a message", PATIENCE).into())
             }
             Err(e) => Err(Fault::from(e).into()),
         }
+    }
+
+    /// Discards answers that came after the wait for them was over, so that the next one is that of the next request.
+    fn discard_late_answers(&self) -> Result<(), Fault> {
+        if !self.is_late.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        while self.unanswered.load(Ordering::Relaxed) > 0 {
+            if !wait_readable(&self.socket, Duration::ZERO) {
+                return Err(self.late("ask", self.patience.unwrap_or(PATIENCE)));
+            }
+            self.receive()?.ok_or(Fault::Ended)?;
+        }
+        Ok(())
     }
 
     /// Waits for an answer.
@@ -144,20 +162,55 @@ impl<P: Protocol> Client<P> {
     /// # Errors
     /// As [`Client::ask`].
     pub fn answer_within(&self, patience: Option<Duration>) -> Result<P::Answer, Fault> {
-        if patience.is_some_and(|patience| !wait_readable(&self.socket, patience)) {
+        if let Some(patience) = patience.filter(|patience| !wait_readable(&self.socket, *patience))
+        {
             self.is_late.store(true, Ordering::Relaxed);
-            return Err(late(&self.object, "wait for an answer").into());
+            return Err(self.late("wait for an answer", patience));
         }
-        match P::FORM.receive(&self.object, &self.socket)? {
-            Received::Value(answer, _) => P::judge(answer).map_err(Fault::Refused),
+        match self.receive()? {
+            Some(answer) => P::judge(answer).map_err(Fault::Refused),
+            None => Err(Fault::Ended),
+        }
+    }
+
+    /// The next answer; `None` if the process has ended.
+    fn receive(&self) -> Result<Option<P::Answer>, Fault> {
+        let received = P::FORM.receive(&self.object, &self.socket)?;
+        let left = self.unanswered.load(Ordering::Relaxed).saturating_sub(1);
+        self.unanswered.store(left, Ordering::Relaxed);
+        if left == 0 {
+            self.is_late.store(false, Ordering::Relaxed);
+        }
+        match received {
+            Received::Value(answer, _) => Ok(Some(answer)),
             Received::Malformed(reason) => Err(Fault::Message(reason)),
-            Received::Ended => Err(Fault::Ended),
+            Received::Ended => Ok(None),
         }
+    }
+
+    fn late(&self, operation: &'static str, patience: Duration) -> Fault {
+        late::<P>(&self.object, operation, self.process(), patience).into()
     }
 }
 
-fn late(object: &str, operation: &'static str) -> Failure {
-    Failure::new(object, operation, Error::from(ErrorKind::TimedOut))
+/// The failure of a process that takes or answers nothing, and what to do about it.
+fn late<P: Protocol>(
+    object: &str,
+    operation: &'static str,
+    process: Option<Pid>,
+    patience: Duration,
+) -> Failure {
+    let process = process.map(Pid::as_raw_nonzero);
+    let who = process.map_or_else(|| "its process".into(), |pid| format!("process {pid}"));
+    let mut words = format!("{who} has not answered for {patience:?}");
+    if let Some(pid) = process {
+        words += &format!("; `kill -CONT {pid}` continues it if it is stopped");
+        if P::IS_REPLACED {
+            words +=
+                &format!(", `kill -KILL {pid}` ends it if it hangs, and the lab starts another");
+        }
+    }
+    Failure::new(object, operation, Error::new(ErrorKind::TimedOut, words))
 }
 
 impl<P> AsFd for Client<P> {

@@ -33,6 +33,8 @@ pub trait Protocol: Debug + 'static {
     const MOST_CLIENTS: usize = 32;
     /// How long a client waits for an answer, unless it says otherwise.
     const PATIENCE: Option<Duration> = Some(PATIENCE);
+    /// Whether another process takes the place of one that is killed, with all that it had: failures then say so.
+    const IS_REPLACED: bool = false;
 
     /// A request.
     type Request: Serialize + DeserializeOwned;

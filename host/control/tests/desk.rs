@@ -142,9 +142,12 @@ fn a_process_that_does_nothing_is_waited_for_no_longer_than_one_says() {
     let late = client.ask(&echo("a"), &[]).unwrap_err();
     assert!(matches!(&late, Fault::Failed(_)), "{late}");
     assert!(begun.elapsed() >= moment);
+    let own = std::process::id();
+    let words = format!("process {own} has not answered for 50ms; `kill -CONT {own}` continues it");
+    assert!(netloom_sys::describe(&late).contains(&words), "{}", netloom_sys::describe(&late));
     // Its answer may still come, and would be that to another request.
     let again = netloom_sys::describe(&client.ask(&echo("b"), &[]).unwrap_err());
-    assert!(again.contains("connect again"), "{again}");
+    assert!(again.contains("ask: process"), "{again}");
     // Its backlog fills up.
     let mut all = vec![];
     let full = loop {
@@ -160,6 +163,20 @@ fn a_process_that_does_nothing_is_waited_for_no_longer_than_one_says() {
 }
 
 #[test]
+fn an_answer_that_comes_too_late_is_not_that_of_the_next_request() {
+    let toy = Served::start::<Toy>();
+    let (late, other) = (toy.client::<Toy>(), toy.client::<Toy>());
+    late.send(&Request::Wait, &[]).unwrap();
+    let early = late.answer_within(Some(Duration::from_millis(20)));
+    assert!(matches!(early, Err(Fault::Failed(_))), "{early:?}");
+    assert!(matches!(late.ask(&echo("a"), &[]), Err(Fault::Failed(_))), "it still owes an answer");
+    other.order(&Request::Wake, &[]).unwrap();
+    assert!(netloom_sys::process::wait_readable(&late, BOUND));
+    assert_eq!(late.ask(&echo("b"), &[]).unwrap(), Answer::Echo("b".into(), 0));
+    toy.stopped(&other);
+}
+
+#[test]
 fn requests_to_one_that_takes_none_end_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
@@ -168,7 +185,7 @@ fn requests_to_one_that_takes_none_end_in_time() {
     let client = Client::<Toy>::open_as("toy", &path, moment).unwrap().unwrap();
     let long = "x".repeat(30_000);
     let failed = wait_until("its socket is full", BOUND, || client.send(&echo(&long), &[]).err());
-    assert!(netloom_sys::describe(&failed).contains("timed out"), "{failed:?}");
+    assert!(netloom_sys::describe(&failed).contains("send a message: process"), "{failed:?}");
 }
 
 #[test]

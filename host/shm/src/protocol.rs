@@ -15,7 +15,7 @@ pub use crate::reason::Reason;
 pub use channel::{Channel, Incoming, Listener, Peer, Posted};
 pub use codec::EdgeIter;
 pub(crate) use codec::check_name;
-pub use manage::{Answer, Collector, request, split};
+pub use manage::{Answer, Collector, LATE, request, split};
 
 /// Version of the protocol and of the memories' layout.
 pub const VERSION: u16 = 1;

@@ -26,6 +26,7 @@ pub enum Flow {}
 
 impl Protocol for Flow {
     const OBJECT: &'static str = CONTROL;
+    const IS_REPLACED: bool = true;
     type Request = Request;
     type Answer = Answer;
     type Error = Error;

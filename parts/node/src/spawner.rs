@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use netloom_sys::own_user::Helper;
 use netloom_sys::process::{self, Birth, Forked, Namespaces, Prepared};
@@ -15,7 +16,7 @@ use netloom_sys::{
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::failed;
@@ -29,6 +30,12 @@ pub const NAME: &str = "netloom-spawn";
 
 /// Largest message in either direction.
 const MAX_MESSAGE: u32 = 64 << 20;
+
+/// Time for an answer: a thousand inits on a busy machine take less.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time for a killed spawner to end.
+const KILLED: Duration = Duration::from_secs(5);
 
 #[derive(Serialize, Deserialize)]
 enum Ask {
@@ -197,11 +204,27 @@ impl Spawner {
     }
 
     fn receive(&self) -> Result<Reply> {
+        if !process::wait_readable(&self.socket, PATIENCE) {
+            return Err(self.killed());
+        }
         match receive::<Reply>(&self.socket) {
             Ok(Some((reply, _))) => Ok(reply),
             Ok(None) => Err(lost("hear from", io::ErrorKind::UnexpectedEof.into())),
             Err(e) => Err(lost("hear from", e)),
         }
+    }
+}
+
+impl Spawner {
+    /// Kills a spawner that is stopped or hangs: its answer would be taken for that to the next request. What it has not
+    /// finished ends with it, and the lab process starts another.
+    fn killed(&self) -> Error {
+        let pid = self.pid.as_raw_nonzero();
+        let _ = process::signal(&self.pidfd, Signal::KILL);
+        process::wait_end(&self.pidfd, KILLED);
+        let words =
+            format!("process {pid} has not answered for {PATIENCE:?} and is killed; try again");
+        lost("hear from", io::Error::new(io::ErrorKind::TimedOut, words))
     }
 }
 

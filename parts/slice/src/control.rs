@@ -25,6 +25,7 @@ pub enum Slices {}
 
 impl Protocol for Slices {
     const OBJECT: &'static str = CONTROL;
+    const IS_REPLACED: bool = true;
     type Request = Request;
     type Answer = Answer;
     type Error = Error;

@@ -6,6 +6,7 @@
 //! behind.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -79,12 +80,24 @@ impl Connection {
             let text = format!("a request of {} bytes; at most {MOST_REQUEST}", body.len());
             return Err(Error::Message(text));
         }
-        let answer = protocol::request(&self.path, &body, self.patience)
-            .map_err(Failure::of(SWITCH, "ask"))?;
+        let answer = protocol::request(&self.path, &body, self.patience).map_err(|e| match e {
+            netloom_shm::Error::Silent { reason: protocol::LATE, .. } => self.late(),
+            other => Failure::new(SWITCH, "ask", other),
+        })?;
         if answer.failed {
             return Err(Error::Refused(serde_json::from_slice(&answer.body).map_err(wrong)?));
         }
         serde_json::from_slice(&answer.body).map_err(wrong)
+    }
+
+    /// The failure of a switch that is stopped or hangs, and what to do about it.
+    fn late(&self) -> Failure {
+        let (pid, patience) = (self.peer.pid, self.patience);
+        let words = format!(
+            "process {pid} has not answered for {patience:?}; `kill -CONT {pid}` continues it if it is stopped, `kill -KILL \
+             {pid}` ends it if it hangs, and the lab starts another"
+        );
+        Failure::new(SWITCH, "ask", io::Error::new(io::ErrorKind::TimedOut, words))
     }
 
     fn order(&self, request: &Request) -> Result<()> {
@@ -179,4 +192,22 @@ impl Connection {
 fn unexpected(answer: &Answer) -> Error {
     let text: String = format!("{answer:?}").chars().take(60).collect();
     Error::Message(format!("an answer to something else: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_that_does_not_answer_is_told_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("switch");
+        let _listener = protocol::Listener::bind(&path).unwrap();
+        let silent = Connection::open(&path).unwrap().unwrap().within(Duration::from_millis(50));
+        let late = netloom_sys::describe(&silent.show().unwrap_err());
+        let own = std::process::id();
+        let words =
+            format!("process {own} has not answered for 50ms; `kill -CONT {own}` continues it");
+        assert!(late.contains(&words), "{late}");
+    }
 }

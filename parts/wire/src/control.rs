@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netloom_control::{Client, Protocol, unexpected};
+use netloom_control::{Client, PATIENCE, Protocol, unexpected};
 pub use netloom_fidelity::{Lateness, recent::Shown};
 use netloom_impair::{Impairments, Ledger};
 use netloom_port::Kind;
+use netloom_sys::process::wait_readable;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CONTROL;
@@ -181,8 +182,7 @@ pub enum Wires {}
 
 impl Protocol for Wires {
     const OBJECT: &'static str = CONTROL;
-    /// A wire that is drained ends with its last frame.
-    const PATIENCE: Option<Duration> = None;
+    const IS_REPLACED: bool = true;
     type Request = Request;
     type Answer = Answer;
     type Error = Error;
@@ -205,7 +205,11 @@ impl Protocol for Wires {
 
 /// A connection to the process.
 #[derive(Debug)]
-pub struct Connection(Client<Wires>);
+pub struct Connection {
+    client: Client<Wires>,
+    path: PathBuf,
+    patience: Duration,
+}
 
 impl Connection {
     /// [`Client::open`].
@@ -213,18 +217,35 @@ impl Connection {
     /// # Errors
     /// As [`Client::open`].
     pub fn open(path: &Path) -> Result<Option<Connection>> {
-        Ok(Client::open(path)?.map(Connection))
+        let (path, patience) = (path.to_owned(), PATIENCE);
+        Ok(Client::open(&path)?.map(|client| Connection { client, path, patience }))
     }
 
-    /// Ends a wire; returns its final state.
+    /// Limits the wait for each answer from now on.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Connection {
+        Connection { client: self.client.within(patience), patience, ..self }
+    }
+
+    /// Ends a wire; returns its final state. A wire that is drained ends with its last frame, which is waited for as
+    /// long as the process answers others.
     ///
     /// # Errors
     /// As [`Client::ask`].
     pub fn remove(&self, wire: usize, drain: bool) -> Result<WireState> {
-        match self.0.ask(&Request::Remove { wire, drain }, &[])? {
+        self.client.send(&Request::Remove { wire, drain }, &[])?;
+        while drain && !wait_readable(&self.client, self.patience) && self.answers_others(wire) {}
+        match self.client.answer()? {
             Answer::Removed(state) => Ok(*state),
             other => Err(unexpected(&other).into()),
         }
+    }
+
+    /// Whether the process answers another client. What it says does not matter: the wire may just have ended.
+    fn answers_others(&self, wire: usize) -> bool {
+        let Ok(Some(other)) = Client::<Wires>::open(&self.path) else { return false };
+        let asked = other.within(self.patience).ask(&Request::List { wire: Some(wire) }, &[]);
+        matches!(asked, Ok(_) | Err(Error::Refused(_)))
     }
 
     /// The state of all wires, or of one.
@@ -232,7 +253,7 @@ impl Connection {
     /// # Errors
     /// As [`Client::ask`].
     pub fn list(&self, wire: Option<usize>) -> Result<BTreeMap<usize, WireState>> {
-        match self.0.ask(&Request::List { wire }, &[])? {
+        match self.client.ask(&Request::List { wire }, &[])? {
             Answer::Wires(wires) => Ok(wires),
             other => Err(unexpected(&other).into()),
         }
@@ -249,7 +270,7 @@ impl Connection {
         after: Option<u64>,
         most: usize,
     ) -> Result<Fates> {
-        match self.0.ask(&Request::ReadFates { wire, direction, after, most }, &[])? {
+        match self.client.ask(&Request::ReadFates { wire, direction, after, most }, &[])? {
             Answer::Fates(fates) => Ok(fates),
             other => Err(unexpected(&other).into()),
         }
@@ -260,6 +281,6 @@ impl Deref for Connection {
     type Target = Client<Wires>;
 
     fn deref(&self) -> &Client<Wires> {
-        &self.0
+        &self.client
     }
 }

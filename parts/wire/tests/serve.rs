@@ -148,21 +148,61 @@ fn process() {
     netloom_wire::serve(listener, path.parent().unwrap()).unwrap();
 }
 
+/// A process that serves the socket at this path.
+fn start_process(path: &std::path::Path) -> std::process::Child {
+    let socket = path.to_owned();
+    // The test executable has more threads than the one that serves: none may take the signal.
+    let start = move || {
+        netloom_sys::process::block_signals();
+        netloom_kit::again(&process).env(SERVE, socket).stdout(std::process::Stdio::null()).spawn()
+    };
+    std::thread::spawn(start).join().unwrap().unwrap()
+}
+
+/// A process that ends with this value, also a stopped one.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_stopped_process_is_waited_for_no_longer_than_one_says_and_serves_again() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wire.sock");
+    let mut child = Killed(start_process(&path));
+    let pid = Pid::from_child(&child.0);
+    let open = || wait_until("a server", WAIT, || Connection::open(&path).unwrap());
+    let moment = Duration::from_millis(50);
+    let clients = [open().within(moment), open().within(moment), open().within(WAIT)];
+    let raw = pid.as_raw_nonzero();
+    netloom_kit::stop(raw.get());
+    let words =
+        format!("`kill -CONT {raw}` continues it if it is stopped, `kill -KILL {raw}` ends it");
+    for (client, drain) in clients.iter().zip([true, false]) {
+        let late = netloom_sys::describe(&client.remove(WIRE, drain).unwrap_err());
+        assert!(late.contains(&words), "{late}");
+    }
+    kill_process(pid, Signal::CONT).unwrap();
+    for client in &clients {
+        // Not the answer to a removal.
+        let listed = wait_until("an answer", WAIT, || client.list(None).ok());
+        assert!(listed.is_empty());
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(wait_until("its end", WAIT, || child.0.try_wait().unwrap()).success());
+}
+
 #[test]
 fn it_ends_on_sigterm_and_when_its_folder_is_gone() {
     for by_signal in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wire.sock");
-        let socket = path.clone();
-        // The test executable has more threads than the one that serves: none may take the signal.
-        let start = move || {
-            netloom_sys::process::block_signals();
-            netloom_kit::again(&process)
-                .env(SERVE, socket)
-                .stdout(std::process::Stdio::null())
-                .spawn()
-        };
-        let mut child = std::thread::spawn(start).join().unwrap().unwrap();
+        let mut child = start_process(&path);
         let client = wait_until("a server", WAIT, || Connection::open(&path).unwrap());
         assert!(client.list(None).unwrap().is_empty());
         if by_signal {

@@ -60,6 +60,79 @@ fn a_stopped_init_is_not_waited_for() {
     machine.down();
 }
 
+/// The links of a lab with two wires, whose name no other has.
+fn wired() -> (String, [&'static str; 2]) {
+    let name = format!("hungwire{}", std::process::id());
+    let links = "links: [{ends: [a, b], delay: 1ms}, {ends: [b, c], delay: 1ms}]";
+    let text = format!("name: {name}\npool: {{ipv6: none}}\nnodes: {{a: , b: , c: }}\n{links}\n");
+    (text, ["a:eth0--b:eth0", "b:eth1--c:eth0"])
+}
+
+/// The process that carries the wires of this lab.
+fn wire_process(machine: &Machine) -> i32 {
+    let folder = machine.scratch().runtime_dir();
+    let ours = with_command_line(folder.to_str().expect("a path in UTF-8"));
+    let wires = with_command_line("wire-process");
+    wires.into_iter().find(|pid| ours.contains(pid)).expect("a process of wires")
+}
+
+#[test]
+fn a_stopped_wire_process_is_told_and_goes_on() {
+    let machine = machine!();
+    let (text, [first, second]) = wired();
+    machine.up(&text);
+    let process = wire_process(&machine);
+    stop(process);
+    let bound = |words: &str| machine.netloom(words.split(' ')).bound(BOUND).finish();
+    let advice = format!("`kill -CONT {process}` continues it if it is stopped");
+    let state = |link: &str| {
+        let shown = bound(&format!("link show {link} --json")).code(0).json();
+        shown["wire"]["state"].as_str().expect("a state").to_owned()
+    };
+    assert!(state(first).starts_with("not known: ") && state(first).contains(&advice));
+    bound("status").code(0);
+    for link in [first, second] {
+        let name = format!("link {link:?}");
+        bound(&format!("link set {link} --loss 100%")).code(1).says(&name).says(&advice);
+    }
+    // One that is to get another wire, as a whole file is applied.
+    let file = machine.file(&text.replacen("delay: 1ms", "loss: 1%", 1));
+    bound(&format!("apply --yes {}", file.display())).code(1).says(&advice);
+    signal(process, Signal::CONT);
+    wait_until("it is heard again", SOON, || (state(first) == "running").then_some(()));
+    // What was refused for want of an answer is not done afterwards.
+    machine.answers("a", "b");
+    machine.answers("b", "c");
+    for link in [first, second] {
+        machine.ok(&format!("link set {link} --delay 3ms --loss none"));
+        machine.ok(&format!("link set {link} --clear"));
+        machine.ok(&format!("link set {link} --delay 1ms"));
+    }
+    machine.answers("a", "b");
+    machine.answers("b", "c");
+    assert_eq!(wire_process(&machine), process);
+    stop(process);
+    bound("down").code(0);
+    machine.untouched();
+}
+
+#[test]
+fn a_hung_wire_process_that_is_killed_is_replaced() {
+    let machine = machine!();
+    let (text, [first, _]) = wired();
+    machine.up(&text);
+    let process = wire_process(&machine);
+    stop(process);
+    let set = machine.netloom(["link", "set", first, "--delay", "2ms"]).bound(BOUND).finish();
+    set.code(1).says(&format!("`kill -KILL {process}` ends it if it hangs"));
+    kill_and_wait(process);
+    wait_until("another runs", SOON, || {
+        (machine.link(first)["wire"]["state"] == "running").then_some(())
+    });
+    machine.answers("a", "b");
+    machine.down();
+}
+
 #[test]
 fn down_takes_a_lab_from_a_stopped_process() {
     let machine = machine!();

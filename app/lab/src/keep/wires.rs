@@ -15,7 +15,7 @@ pub(crate) mod expressions;
 mod ports;
 mod process;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +39,7 @@ use crate::build::keeper::{Context, Fresh, Gone, Keeper};
 use crate::keep::flows;
 use crate::stage::allowed::allowed;
 use crate::stage::attach::{self, AttachPoint};
-use crate::stage::role::{self, FIRST_PAUSE, STEADY};
+use crate::stage::role::{self, FIRST_PAUSE, LONGEST_PAUSE, STEADY};
 use crate::store::state::{Folder, State};
 use crate::{Error, Result, Subject};
 
@@ -59,7 +59,14 @@ struct Inner {
     /// Directions with a wire: link's id and sending end, and the point where frames are caught (`None`:
     /// the wire is built in).
     placed: BTreeMap<LinkSide, Option<AttachPoint>>,
+    /// Wires, by number, that a process which did not answer still has to end.
+    left: BTreeSet<usize>,
+    /// Directions whose change it did not answer: it may make it later, though the lab's plan has gone back.
+    unsure: BTreeSet<LinkSide>,
 }
+
+/// The states of all wires, by link's id and sending end; else why there are none.
+pub(crate) type States = std::result::Result<BTreeMap<LinkSide, DirectionState>, String>;
 
 impl Wires {
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -101,21 +108,23 @@ impl Wires {
         Ok(())
     }
 
-    /// The states of all wires, by link's id and sending end; `None` if the process has ended.
-    pub(crate) fn states(
-        &self,
-        context: &Context<'_>,
-    ) -> Option<BTreeMap<LinkSide, DirectionState>> {
-        let inner = self.inner();
+    /// The states of all wires.
+    pub(crate) fn states(&self, context: &Context<'_>) -> States {
+        let mut inner = self.inner();
         if inner.placed.is_empty() {
-            return Some(BTreeMap::new());
+            return Ok(BTreeMap::new());
         }
-        let process = inner.process.as_ref().filter(|p| p.lives())?;
-        let all = process.connection.list(None).ok()?;
+        inner.catch_up(context);
+        let ended = || "stopped: its process has ended".to_owned();
+        let process = inner.process.as_ref().filter(|p| p.lives()).ok_or_else(ended)?;
+        let all = process.connection.list(None).map_err(|e| match e {
+            netloom_wire::Error::Control(_) => ended(),
+            other => format!("not known: {}", netloom_sys::describe(&other)),
+        })?;
         let one = |(number, [state, _]): (usize, WireState)| Some((side_of(number), state?));
         let mut states: BTreeMap<_, _> = all.into_iter().filter_map(one).collect();
         inner.count_overruns(context, &mut states);
-        Some(states)
+        Ok(states)
     }
 
     /// Number of restarts of the process.
@@ -241,8 +250,10 @@ impl Keeper for Wires {
     fn tend(&self, context: &Context<'_>) -> Option<Duration> {
         let mut inner = self.inner();
         let ended = inner.process.take_if(|p| !p.lives());
+        inner.catch_up(context);
         if inner.placed.is_empty() || inner.process.is_some() {
-            return None;
+            let lags = !inner.left.is_empty() || !inner.unsure.is_empty();
+            return lags.then_some(LONGEST_PAUSE);
         }
         if let Some(ended) = ended {
             inner.restarts += 1;
@@ -379,7 +390,12 @@ impl Inner {
             direction: 0,
             impairments: expressions::expanded(&context.state.plan, &link.name, wanted)?,
         };
-        process.connection.order(&request, &[]).map_err(Error::of(&object, "change its wire"))
+        let changed = process.connection.order(&request, &[]);
+        match &changed {
+            Ok(()) | Err(netloom_wire::Error::Refused(_)) => self.unsure.remove(&(link.id, from)),
+            Err(_) => self.unsure.insert((link.id, from)),
+        };
+        changed.map_err(Error::of(&object, "change its wire"))
     }
 
     fn put_in(&mut self, context: &Context<'_>, link: &PlannedLink, from: usize) -> Result<()> {
@@ -412,9 +428,8 @@ impl Inner {
         self.start(context)?;
         if let Err(e) = self.carry(context, link, from, point) {
             // It may have the wire by now, and would refuse the next one of this number.
-            if let Some(process) = &self.process {
-                let _ = process.connection.remove(link.wire_number(from), false);
-            }
+            self.left.insert(link.wire_number(from));
+            self.end_left();
             return Err(e);
         }
         self.placed.insert((link.id, from), point);
@@ -467,6 +482,7 @@ impl Inner {
             ports: kinds,
             directions: Box::new([Some(spec), None]),
         };
+        self.end_left();
         if let Some(process) = &self.process {
             // The process has the wire before frames are led there: none is lost between.
             process.connection.order(&add, &fds).map_err(Error::of(&object, "add its wire"))?;
@@ -564,13 +580,43 @@ impl Inner {
         }
         match self.process.as_ref().filter(|p| p.lives()) {
             // Delayed frames are delivered on time; the caller does not wait for that.
-            Some(process) => process
-                .connection
-                .remove(link.wire_number(from), drain)
-                .map(drop)
-                .map_err(Error::of(&object, "remove its wire")),
+            Some(process) => {
+                let number = link.wire_number(from);
+                process.connection.remove(number, drain).map(drop).map_err(|e| {
+                    self.left.insert(number);
+                    Error::of(&object, "remove its wire")(e)
+                })
+            }
             None => Ok(()),
         }
+    }
+
+    /// Has the process do what it did not answer before, or undo it, once it answers again.
+    fn catch_up(&mut self, context: &Context<'_>) {
+        self.end_left();
+        for (id, from) in self.unsure.clone() {
+            let link = context.state.plan.links.iter().find(|link| link.id == id);
+            let link = link.filter(|_| self.placed.contains_key(&(id, from)));
+            let done = link.is_none_or(|link| {
+                self.change(context, link, from, &link.impairments[from]).is_ok()
+            });
+            if !done {
+                return;
+            }
+            self.unsure.remove(&(id, from));
+        }
+    }
+
+    /// Has the process end wires that it could not be asked to end before. While it does not answer, they stay noted.
+    fn end_left(&mut self) {
+        let Some(process) = self.process.as_ref().filter(|p| p.lives()) else {
+            return self.left.clear();
+        };
+        let answers = |number: &usize| {
+            let removed = process.connection.remove(*number, false);
+            matches!(removed, Ok(_) | Err(netloom_wire::Error::Refused(_)))
+        };
+        self.left.retain(|number| !answers(number));
     }
 
     /// Forgets a direction whose link no longer exists.
@@ -582,7 +628,9 @@ impl Inner {
         let known = self.placed.remove(&(link.id, from)).is_some();
         if let (true, Some(process)) = (known, self.process.as_ref().filter(|p| p.lives())) {
             // Its ports no longer exist in any case.
-            let _ = process.connection.remove(link.wire_number(from), false);
+            if process.connection.remove(link.wire_number(from), false).is_err() {
+                self.left.insert(link.wire_number(from));
+            }
         }
     }
 

@@ -83,7 +83,7 @@ impl Running {
         let state = self.state();
         let plan = &state.plan;
         let directions = self.wire_states(&state);
-        let links = each(plan, directions.as_ref()).map(|(link, side, found)| LatenessView {
+        let links = each(plan, directions.as_ref().ok()).map(|(link, side, found)| LatenessView {
             link: link.name.clone(),
             from: plan.end_text(&link.ends[side]),
             sum_ns: found.lateness.sum_ns,
@@ -93,12 +93,12 @@ impl Running {
             overdue_ns: found.recent.overdue_ns,
         });
         let links = links.collect();
-        let behind = now(self, plan, directions.as_ref());
+        let behind = now(self, plan, directions.as_ref().ok());
         let waits = self.meter.waits(&self.folder, plan);
         let machine = machine();
         let mut missing = unmeasured(&machine);
-        if directions.is_none() {
-            missing.push("frames: the process of wires has ended".to_owned());
+        if let Err(reason) = &directions {
+            missing.push(format!("frames: wires: {reason}"));
         }
         Ok(FidelityView {
             time_ns: now_ns(),

@@ -3,12 +3,12 @@
 use netloom_impair::{Cause, Fate, Impairments};
 use netloom_model::impairment::{self, text};
 use netloom_model::lookup::find_link;
+use netloom_model::plan::LinkSlot;
 use netloom_model::plan::PlannedLink;
 use netloom_model::plan::form::LinkForm;
-use netloom_model::plan::{LinkSide, LinkSlot};
 use netloom_wire::control::{DirectionState, Record, Request};
 
-use crate::keep::wires::expressions;
+use crate::keep::wires::{self, expressions};
 use crate::run::running::{Running, Work};
 use crate::stage::absent;
 use crate::store::state::State;
@@ -124,12 +124,11 @@ pub(crate) fn has_wire(state: &State, link: &PlannedLink) -> bool {
     link.is_impaired() || state.form(link) == LinkForm::Wired
 }
 
-/// The view of a link's wire; `None` if it has none. `directions` are those of the whole
-/// lab, or `None` if the process has ended.
+/// The view of a link's wire; `None` if it has none. `directions` are those of the whole lab, or why there are none.
 pub(crate) fn view(
     state: &State,
     link: &PlannedLink,
-    directions: Option<&std::collections::BTreeMap<LinkSide, DirectionState>>,
+    directions: &wires::States,
     restarts: u32,
 ) -> Option<WireView> {
     let plan = &state.plan;
@@ -138,7 +137,7 @@ pub(crate) fn view(
     }
     let one = |from: usize| -> Option<DirectionView> {
         let asked = &link.impairments[from];
-        let found = directions.and_then(|d| d.get(&(link.id, from)));
+        let found = directions.as_ref().ok().and_then(|d| d.get(&(link.id, from)));
         if asked.is_none() && found.is_none() {
             return None;
         }
@@ -150,12 +149,12 @@ pub(crate) fn view(
     let directions_shown: Vec<Option<DirectionView>> = [0, 1].map(one).into();
     let missing = [0, 1].iter().any(|from| {
         !link.impairments[*from].is_none()
-            && directions.is_none_or(|d| !d.contains_key(&(link.id, *from)))
+            && directions.as_ref().is_ok_and(|d| !d.contains_key(&(link.id, *from)))
     });
     let state = match (directions, missing) {
-        (None, _) => "stopped: its process has ended",
-        (Some(_), true) => "stopped: it could not be put in",
-        (Some(_), false) => "running",
+        (Err(reason), _) => reason,
+        (Ok(_), true) => "stopped: it could not be put in",
+        (Ok(_), false) => "running",
     };
     Some(WireView { state: state.to_owned(), restarts, directions: directions_shown })
 }

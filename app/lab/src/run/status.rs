@@ -8,7 +8,7 @@ use netloom_config::printable;
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
 use netloom_model::plan::{
-    Interface, LinkSide, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
+    Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
 };
 use netloom_netlink::{LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, HealthState, NodeReport, ProgramState, Request};
@@ -17,11 +17,11 @@ use netloom_slice::control::Shown as Sliced;
 use netloom_switch::control::requests::Presence;
 use netloom_sys::cgroup::Usage;
 use netloom_sys::namespace;
-use netloom_wire::control::DirectionState;
 
 use crate::build::starting::has_work;
 use crate::keep::slicers;
 use crate::keep::switches::Switches;
+use crate::keep::wires;
 use crate::run::drift::{self, OfNode, Seen};
 use crate::run::fidelity;
 use crate::run::impairing;
@@ -40,9 +40,6 @@ use crate::view::{
     NodeState, NodeStatus, ProgramView, SwitchStatus, Traffic,
 };
 use crate::{Error, Result};
-
-/// States of wires from their process, by link and end.
-pub(super) type Directions = BTreeMap<LinkSide, DirectionState>;
 
 /// The result of one visit to a node's namespace.
 #[derive(Default)]
@@ -66,9 +63,8 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
     let found = |slot: Slot| nodes[slot.get()].interfaces.as_slice();
     let everywhere: Vec<Slot> = plan.slots().collect();
     let links = plan.links.iter();
-    let links = links
-        .map(|l| link(sources, l, &between, directions.as_ref(), &found, &everywhere))
-        .collect();
+    let links =
+        links.map(|l| link(sources, l, &between, &directions, &found, &everywhere)).collect();
     // Without a slicer's answer the lab is shown all the same.
     let slicer = slicers::shown(&sources.running.folder, plan).ok();
     Ok(LabStatus {
@@ -79,7 +75,7 @@ pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
         since: state.since,
         read_ns: now_ns(),
         machine_drops: losses::of_machine(),
-        behind: fidelity::now(sources.running, plan, directions.as_ref()),
+        behind: fidelity::now(sources.running, plan, directions.as_ref().ok()),
         user: state.user,
         nodes,
         drift: match &sources.drift {
@@ -121,9 +117,9 @@ pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatu
     // Asking the process is worth it only if there is a wire.
     let directions = match impairing::has_wire(state, planned) {
         true => sources.running.wire_states(state),
-        false => None,
+        false => Ok(BTreeMap::new()),
     };
-    Ok(link(sources, planned, &between, directions.as_ref(), &found, &slots))
+    Ok(link(sources, planned, &between, &directions, &found, &slots))
 }
 
 /// The nodes at the ends of a link, and those to which its interfaces were moved.
@@ -530,7 +526,7 @@ pub(super) fn link<'f>(
     sources: &Sources<'_>,
     link: &PlannedLink,
     between: &Between,
-    directions: Option<&Directions>,
+    directions: &wires::States,
     found: &impl Fn(Slot) -> &'f [InterfaceStatus],
     slots: &[Slot],
 ) -> LinkStatus {

@@ -20,7 +20,7 @@ use crate::run::losses::{self, Between};
 use crate::run::readings::{Seen, Stream};
 use crate::run::running::Running;
 use crate::run::sources::{Sources, traffic};
-use crate::run::status::{self, Directions};
+use crate::run::status;
 use crate::stage::lab_process::now_ns;
 use crate::stage::spaces::in_parts;
 use crate::store::moved::Home;
@@ -211,7 +211,7 @@ impl Stream {
         let wired = plan.links.iter().any(|link| impairing::has_wire(state, link));
         let directions = match wired {
             true => sources.running.wire_states(state),
-            false => Some(Directions::new()),
+            false => Ok(BTreeMap::new()),
         };
         let found = |slot: Slot| -> &[InterfaceStatus] {
             let node = plan.node_at(slot).and_then(|node| picture.nodes.get(&node.name));
@@ -231,13 +231,13 @@ impl Stream {
             let slots = status::ends_and_guests(state, link);
             if touched(link, &slots) {
                 let slots: Vec<Slot> = slots.into_iter().collect();
-                let now = status::link(sources, link, between, directions.as_ref(), &found, &slots);
+                let now = status::link(sources, link, between, &directions, &found, &slots);
                 let counters = counters(sources, link, between, &now, &found);
                 read.push((now, counters));
             }
         }
         read.into_iter().for_each(|(link, counters)| self.recorder.link(link, counters));
-        self.recorder.behind(fidelity::now(sources.running, plan, directions.as_ref()));
+        self.recorder.behind(fidelity::now(sources.running, plan, directions.as_ref().ok()));
     }
 
     /// Reads switches; those of kind `openflow` ask their processes.

@@ -4,21 +4,20 @@
 //! [`Running::tend`] is called when a descriptor of [`Running::watched`] is readable: it restarts the wires'
 //! process, and returns interfaces from a killed node.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::time::Instant;
 
 use netloom_model::plan::Slot;
-use netloom_model::plan::{LinkSide, LinkSlot, NodeId};
+use netloom_model::plan::{LinkSlot, NodeId};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode};
 use netloom_node::loads;
 use netloom_node::root::LOADS_OF_THE_CORE;
 use netloom_sys::{clock, namespace};
 
 use crate::build::keeper::{Context, Fresh, Gone, Keeper};
-use crate::keep::guards;
+use crate::keep::{guards, wires};
 use crate::run::load_average;
 use crate::run::running::{Guest, Phase, Running, Work};
 use crate::run::scope::{self, Scoped};
@@ -208,11 +207,8 @@ impl Running {
         again.into_iter().chain(revived).min()
     }
 
-    /// States of the wires of all links; `None` if their process has ended.
-    pub(crate) fn wire_states(
-        &self,
-        state: &State,
-    ) -> Option<BTreeMap<LinkSide, netloom_wire::control::DirectionState>> {
+    /// States of the wires of all links.
+    pub(crate) fn wire_states(&self, state: &State) -> wires::States {
         let work = self.work();
         self.kept.keepers.wires.states(&self.context(state, &work.inits))
     }

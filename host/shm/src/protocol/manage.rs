@@ -54,6 +54,9 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+/// The reason of [`Error::Silent`] for an answer that did not come in time.
+pub const LATE: &str = "no answer in time";
+
 /// Sends a request to the switch at `path` and waits for its answer, together at most `timeout`.
 ///
 /// # Errors
@@ -67,7 +70,7 @@ pub fn request(path: &Path, body: &[u8], timeout: Duration) -> Result<Answer> {
     for (last, body) in split(body) {
         match channel.send_wait(&Message::Request { id: 1, last, body }, &[], left())? {
             Posted::Done => {}
-            Posted::Full => return Err(silent("no answer in time")),
+            Posted::Full => return Err(silent(LATE)),
             Posted::Closed => return Err(silent("it closed the connection")),
         }
     }
@@ -94,7 +97,7 @@ pub fn request(path: &Path, body: &[u8], timeout: Duration) -> Result<Answer> {
             Incoming::Nothing => true,
         };
         if nothing && !channel.wait(left())? && left().is_zero() {
-            return Err(silent("no answer in time"));
+            return Err(silent(LATE));
         }
     }
 }
