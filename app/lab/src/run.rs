@@ -11,6 +11,7 @@ pub(crate) mod impairing;
 pub(crate) mod interface_moves;
 pub(crate) mod interfaces;
 pub(crate) mod link_changes;
+pub(crate) mod link_states;
 pub(crate) mod load_average;
 pub(crate) mod losses;
 pub(crate) mod mending;

@@ -29,6 +29,7 @@ pub mod packet_rules;
 mod query;
 mod route;
 mod rule;
+mod settle;
 mod socket;
 mod spaces;
 mod uapi;

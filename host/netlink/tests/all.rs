@@ -11,4 +11,5 @@ mod diag;
 pub(crate) mod fresh;
 mod links;
 mod nat;
+mod settle;
 mod watch;

@@ -342,7 +342,9 @@ impl Running {
             self.enter(Phase::Starting);
         }
         let made = self.start(&slots, lost, progress)?;
-        self.note_left(&self.work(), &slots)?;
+        let work = self.work();
+        self.await_link_states(&work, &slots);
+        self.note_left(&work, &slots)?;
         Ok(made)
     }
 
@@ -350,6 +352,7 @@ impl Running {
     pub(crate) fn make_with(&self, work: &mut Work) -> Result<Made> {
         let (slots, lost) = self.make_network(work, &|_, _, _| {})?;
         let made = self.start(&slots, lost, &|_, _, _| {})?;
+        self.await_link_states(work, &slots);
         self.note_left(work, &slots)?;
         Ok(made)
     }
