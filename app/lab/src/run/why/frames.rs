@@ -7,6 +7,8 @@ use std::net::IpAddr;
 
 use netloom_why::{Flow, Protocol};
 
+use super::probe::Echo;
+
 /// What a frame is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
@@ -28,8 +30,8 @@ struct Packet<'a> {
     body: &'a [u8],
 }
 
-/// What a frame is to a flow; `id` is the identifier of its echo requests.
-pub(super) fn read(flow: &Flow, id: u16, frame: &[u8]) -> Option<Frame> {
+/// What a frame is to a flow; `echo` is what its echo requests carry.
+pub(super) fn read(flow: &Flow, echo: &Echo, frame: &[u8]) -> Option<Frame> {
     let payload = frame.get(14..)?;
     // To all: of a neighbour that is known the kernel asks again by an ordinary frame, which tells nothing of this flow.
     let to_all = frame.first().is_some_and(|byte| byte & 1 == 1);
@@ -42,13 +44,13 @@ pub(super) fn read(flow: &Flow, id: u16, frame: &[u8]) -> Option<Frame> {
     if let Some(question) = neighbour(&packet) {
         return Some(question).filter(|_| to_all);
     }
-    if belongs(flow, id, &packet) {
+    if belongs(flow, echo, &packet, false) {
         return Some(Frame::Probe);
     }
-    if belongs(&flow.back(), id, &packet) {
+    if belongs(&flow.back(), echo, &packet, false) {
         return Some(Frame::Answer);
     }
-    error(flow, id, &packet)
+    error(flow, echo, &packet)
 }
 
 fn two(bytes: &[u8], at: usize) -> Option<u16> {
@@ -97,7 +99,8 @@ fn neighbour(packet: &Packet<'_>) -> Option<Frame> {
     asks.then_some(Frame::Question { target, sender: None })
 }
 
-fn belongs(flow: &Flow, id: u16, packet: &Packet<'_>) -> bool {
+/// Whether a packet, or one that an ICMP error quotes, is one of a flow.
+fn belongs(flow: &Flow, echo: &Echo, packet: &Packet<'_>, quoted: bool) -> bool {
     let ipv4 = flow.destination.is_ipv4();
     let ends = (packet.source, packet.destination) == (flow.source, flow.destination);
     if !ends || packet.protocol != flow.protocol.number(ipv4) {
@@ -111,13 +114,13 @@ fn belongs(flow: &Flow, id: u16, packet: &Packet<'_>) -> bool {
                 (false, false) => 128,
                 (false, true) => 129,
             };
-            packet.body.first() == Some(&kind) && two(packet.body, 4) == Some(id)
+            echo.has(kind, packet.body, quoted)
         }
         _ => two(packet.body, 0).zip(two(packet.body, 2)) == Some((flow.ports[0], flow.ports[1])),
     }
 }
 
-fn error(flow: &Flow, id: u16, packet: &Packet<'_>) -> Option<Frame> {
+fn error(flow: &Flow, echo: &Echo, packet: &Packet<'_>) -> Option<Frame> {
     let (kind, code) = (*packet.body.first()?, *packet.body.get(1)?);
     let ipv4 = flow.destination.is_ipv4();
     let about = packet.body.get(8..)?;
@@ -140,7 +143,7 @@ fn error(flow: &Flow, id: u16, packet: &Packet<'_>) -> Option<Frame> {
         _ => return None,
     };
     let found = Frame::Error { from: packet.source, to: packet.destination, words };
-    belongs(flow, id, &about).then_some(found)
+    belongs(flow, echo, &about, true).then_some(found)
 }
 
 #[cfg(test)]
@@ -173,6 +176,7 @@ mod tests {
         [&[0; 12][..], &kind.to_be_bytes(), payload].concat()
     }
 
+    const ECHO: Echo = Echo { id: 7, mark: *b"of this probe..." };
     const A: [u8; 4] = [10, 0, 0, 1];
     const B: [u8; 4] = [10, 0, 1, 2];
 
@@ -181,7 +185,7 @@ mod tests {
         let flow = flow(Protocol::Tcp);
         let ports = [5000_u16.to_be_bytes(), 80_u16.to_be_bytes()].concat();
         let back = [80_u16.to_be_bytes(), 5000_u16.to_be_bytes()].concat();
-        let read = |payload: &[u8]| read(&flow, 0, &frame(0x0800, payload));
+        let read = |payload: &[u8]| read(&flow, &ECHO, &frame(0x0800, payload));
         assert_eq!(read(&ip(6, A, B, &ports)), Some(Frame::Probe));
         assert_eq!(read(&ip(6, B, A, &back)), Some(Frame::Answer));
         assert_eq!(read(&ip(6, A, B, &back)), None);
@@ -197,14 +201,24 @@ mod tests {
     }
 
     #[test]
-    fn echo_requests_are_known_by_their_identifier_and_questions_by_their_target() {
+    fn echo_requests_are_known_by_what_they_carry_and_questions_by_their_target() {
         let flow = flow(Protocol::Icmp);
-        let echo =
-            |kind: u8, id: u16| [vec![kind, 0, 0, 0], id.to_be_bytes().into(), vec![0, 1]].concat();
-        let found = |payload: &[u8]| read(&flow, 7, &frame(0x0800, payload));
-        assert_eq!(found(&ip(1, A, B, &echo(8, 7))), Some(Frame::Probe));
-        assert_eq!(found(&ip(1, A, B, &echo(8, 6))), None);
-        assert_eq!(found(&ip(1, B, A, &echo(0, 7))), Some(Frame::Answer));
+        let echo = |kind: u8, id: u16, sequence: u8, mark: [u8; 16]| {
+            [&[kind, 0, 0, 0][..], &id.to_be_bytes(), &[0, sequence], &mark].concat()
+        };
+        let found = |payload: &[u8]| read(&flow, &ECHO, &frame(0x0800, payload));
+        assert_eq!(found(&ip(1, A, B, &echo(8, 7, 1, ECHO.mark))), Some(Frame::Probe));
+        assert_eq!(found(&ip(1, A, B, &echo(8, 6, 1, ECHO.mark))), None);
+        assert_eq!(found(&ip(1, B, A, &echo(0, 7, 2, ECHO.mark))), Some(Frame::Answer));
+        assert_eq!(found(&ip(1, B, A, &echo(0, 7, 3, ECHO.mark))), None, "was not sent");
+        assert_eq!(found(&ip(1, B, A, &echo(0, 7, 1, [0; 16]))), None, "another's mark");
+        let quoted = |length: usize, mark| {
+            let about = ip(1, A, B, &echo(8, 7, 1, mark)[..length]);
+            let body = [&[11, 0, 0, 0, 0, 0, 0, 0][..], &about].concat();
+            found(&ip(1, [10, 0, 0, 254], A, &body)).is_some()
+        };
+        assert!(quoted(8, ECHO.mark), "errors quote 64 bits at least");
+        assert!(quoted(24, ECHO.mark) && !quoted(24, [0; 16]));
         let mut arp = vec![0, 1, 8, 0, 6, 4, 0, 1];
         arp.extend([0; 6]);
         arp.extend(A);
@@ -216,10 +230,10 @@ mod tests {
             frame[..6].fill(0xff);
             frame
         };
-        assert_eq!(read(&flow, 7, &to_all(&arp)), Some(question));
-        assert_eq!(read(&flow, 7, &frame(0x0806, &arp)), None, "of a known neighbour");
+        assert_eq!(read(&flow, &ECHO, &to_all(&arp)), Some(question));
+        assert_eq!(read(&flow, &ECHO, &frame(0x0806, &arp)), None, "of a known neighbour");
         arp[7] = 2;
-        assert_eq!(read(&flow, 7, &to_all(&arp)), None, "an answer");
+        assert_eq!(read(&flow, &ECHO, &to_all(&arp)), None, "an answer");
     }
 
     proptest! {
@@ -229,7 +243,7 @@ mod tests {
             if bytes.len() > 13 {
                 bytes[12..14].copy_from_slice(&[[8, 6], [8, 0], [0x86, 0xdd]][kind]);
             }
-            let _ = read(&flow(Protocol::Udp), 1, &bytes);
+            let _ = read(&flow(Protocol::Udp), &ECHO, &bytes);
         }
     }
 }

@@ -18,13 +18,52 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::facts::LabFacts;
 use crate::{Error, Result};
 
+/// Bytes behind the header of an echo request.
+const MARK: usize = 16;
+
+/// Most echo requests of a probe.
+const MOST_ECHOES: u16 = 2;
+
+/// What tells a probe's echo requests and their answers from those of others, who may choose the same identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Echo {
+    pub(super) id: u16,
+    /// Behind the header; an answer repeats it (RFC 792, RFC 4443 section 4.2).
+    pub(super) mark: [u8; MARK],
+}
+
+impl Echo {
+    /// One that no other probe has.
+    fn random() -> io::Result<Echo> {
+        let (mut id, mut mark) = ([0; 2], [0; MARK]);
+        random::fill(&mut id)?;
+        random::fill(&mut mark)?;
+        Ok(Echo { id: u16::from_ne_bytes(id), mark })
+    }
+
+    /// Whether an ICMP message of this type is one of the probe's. Of a message that is `quoted` in an error the end may be
+    /// missing (RFC 792: 64 bits are enough).
+    pub(super) fn has(&self, kind: u8, message: &[u8], quoted: bool) -> bool {
+        let Some((head, mark)) = message.split_first_chunk::<8>() else { return false };
+        let [found, code, _, _, id @ .., high, low] = *head;
+        let sequence = u16::from_be_bytes([high, low]);
+        let is_marked = match quoted {
+            // Whatever pads the quoted packet follows.
+            true => mark.iter().zip(&self.mark).all(|(one, other)| one == other),
+            false => *mark == self.mark,
+        };
+        (found, code, id) == (kind, 0, self.id.to_be_bytes())
+            && (1..=MOST_ECHOES).contains(&sequence)
+            && is_marked
+    }
+}
+
 /// A probe that is ready to be sent.
 pub(super) struct Probe {
     fd: OwnedFd,
     /// Its source port; 0 for echo requests.
     pub(super) port: u16,
-    /// The identifier of echo requests.
-    pub(super) id: u16,
+    pub(super) echo: Echo,
     protocol: Protocol,
     destination: IpAddr,
     sent: u16,
@@ -47,16 +86,14 @@ impl Probe {
         let name =
             rustix::net::getsockname(&fd).ok().and_then(|name| SocketAddr::try_from(name).ok());
         let port = name.map_or(0, |name| name.port());
-        let mut id = [0; 2];
-        random::fill(&mut id).map_err(Error::of(&object, "choose an identifier for a probe"))?;
-        let id = u16::from_ne_bytes(id);
-        Ok(Probe { fd, port, id, protocol, destination, sent: 0 })
+        let echo = Echo::random().map_err(Error::of(&object, "choose a mark for a probe"))?;
+        Ok(Probe { fd, port, echo, protocol, destination, sent: 0 })
     }
 
     /// What it is, in words.
     pub(super) fn words(&self, port: u16) -> String {
         match self.protocol {
-            Protocol::Icmp => format!("echo requests with identifier {}", self.id),
+            Protocol::Icmp => format!("echo requests with identifier {}", self.echo.id),
             Protocol::Tcp => format!(
                 "one request for a connection from port {} to port {port}, reset if it is accepted",
                 self.port
@@ -76,7 +113,7 @@ impl Probe {
         let to = SocketAddr::new(self.destination, port);
         let sent = match self.protocol {
             Protocol::Icmp => {
-                let echo = echo(self.destination.is_ipv4(), self.id, self.sent);
+                let echo = echo(self.destination.is_ipv4(), &self.echo, self.sent);
                 let to = SocketAddr::new(self.destination, 0);
                 rustix::net::sendto(&self.fd, &echo, SendFlags::empty(), &to).map(drop)
             }
@@ -116,10 +153,13 @@ impl Probe {
     fn echoed(&self) -> Option<Outcome> {
         let mut buffer = [0; 128];
         loop {
-            let length = match rustix::net::recv(&self.fd, &mut buffer, RecvFlags::empty()) {
-                Ok((length, _)) => length,
-                Err(_) => return None,
-            };
+            let received = rustix::net::recvfrom(&self.fd, &mut buffer, RecvFlags::empty());
+            let Ok((_, length, from)) = received else { return None };
+            let from = from.and_then(|from| SocketAddr::try_from(from).ok()).map(|from| from.ip());
+            // Every raw socket gets every answer that comes to the node.
+            if from != Some(self.destination) {
+                continue;
+            }
             let packet = buffer.get(..length)?;
             // A raw socket of IPv4 gets the IP header, too (raw(7)).
             let head = match self.destination.is_ipv4() {
@@ -128,7 +168,7 @@ impl Probe {
             };
             let kind = if self.destination.is_ipv4() { 0 } else { 129 };
             let body = packet.get(head..).unwrap_or_default();
-            if body.first() == Some(&kind) && body.get(4..6) == Some(&self.id.to_be_bytes()[..]) {
+            if self.echo.has(kind, body, false) {
                 return Some(Outcome::Answered);
             }
         }
@@ -167,12 +207,13 @@ fn socket(protocol: Protocol, source: IpAddr) -> io::Result<OwnedFd> {
 }
 
 /// RFC 792, RFC 4443 section 4.1; the kernel computes the checksum of ICMPv6.
-fn echo(ipv4: bool, id: u16, sequence: u16) -> [u8; 8] {
+fn echo(ipv4: bool, echo: &Echo, sequence: u16) -> [u8; 8 + MARK] {
     let kind: u16 = if ipv4 { 0x0800 } else { 0x8000 };
-    let mut packet = [0; 8];
-    for (place, word) in packet.chunks_exact_mut(2).zip([kind, 0, id, sequence]) {
+    let mut packet = [0; 8 + MARK];
+    for (place, word) in packet.chunks_exact_mut(2).zip([kind, 0, echo.id, sequence]) {
         place.copy_from_slice(&word.to_be_bytes());
     }
+    packet[8..].copy_from_slice(&echo.mark);
     if ipv4 {
         let sum = checksum(&packet);
         packet[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -197,10 +238,49 @@ mod tests {
     #[test]
     fn an_echo_request_has_its_checksum() {
         for (id, sequence) in [(0, 1), (0xffff, 2), (0xf7ff, 1), (0x1234, 0xffff)] {
-            let packet = echo(true, id, sequence);
+            let packet = echo(true, &Echo { id, mark: [0xa5; MARK] }, sequence);
             let words = packet.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
             let sum: u32 = words.sum();
             assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "{id:x}");
         }
+    }
+
+    /// A probe of an address of this machine, whose socket has received `packets` from there.
+    fn probe_that_hears(echo: Echo, from: IpAddr, packets: &[Vec<u8>]) -> Probe {
+        let own = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        own.set_nonblocking(true).unwrap();
+        let other = std::net::UdpSocket::bind((from, 0)).unwrap();
+        for packet in packets {
+            other.send_to(packet, own.local_addr().unwrap()).unwrap();
+        }
+        let destination = IpAddr::from([127, 0, 0, 2]);
+        Probe { fd: own.into(), port: 0, echo, protocol: Protocol::Icmp, destination, sent: 1 }
+    }
+
+    /// What a raw socket hears when the receiver answers.
+    fn answer(of: &Echo, sequence: u16) -> Vec<u8> {
+        let mut message = echo(true, of, sequence);
+        message[0] = 0;
+        [&[0x45; 20][..], &message].concat()
+    }
+
+    #[test]
+    fn an_answer_has_the_probes_mark_and_number_and_comes_from_whom_it_asked() {
+        let own = Echo { id: 7, mark: [1; MARK] };
+        let asked = IpAddr::from([127, 0, 0, 2]);
+        let answered = |from: IpAddr, packet: Vec<u8>| {
+            probe_that_hears(own, from, &[packet]).outcome() == Some(Outcome::Answered)
+        };
+        assert!(answered(asked, answer(&own, 1)));
+        assert!(answered(asked, answer(&own, 2)), "the second request's");
+        assert!(!answered(IpAddr::from([127, 0, 0, 3]), answer(&own, 1)), "of another sender");
+        assert!(!answered(asked, answer(&own, 3)), "a number that was not sent");
+        assert!(!answered(asked, answer(&Echo { mark: [2; MARK], ..own }, 1)), "another mark");
+        assert!(!answered(asked, answer(&Echo { id: 8, ..own }, 1)), "another identifier");
+        let mut cut = answer(&own, 1);
+        cut.pop();
+        assert!(!answered(asked, cut), "a part of the mark");
+        let after = [answer(&Echo { mark: [2; MARK], ..own }, 1), answer(&own, 1)];
+        assert_eq!(probe_that_hears(own, asked, &after).outcome(), Some(Outcome::Answered));
     }
 }

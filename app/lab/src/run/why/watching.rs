@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::facts::{LabFacts, inside};
 use super::frames::{self, Frame};
-use super::probe::Probe;
+use super::probe::{Echo, Probe};
 use crate::{Error, Result};
 
 /// How long an answer is waited for: longer than the kernel's first repetition of a request for a connection (RFC 6298,
@@ -57,7 +57,7 @@ struct Watching<'a> {
     own: BTreeMap<String, Vec<IpAddr>>,
     seen: [Seen; 2],
     error: Option<(IpAddr, String)>,
-    id: u16,
+    echo: Echo,
 }
 
 /// Sends the probe, and tells where it and its answer were seen.
@@ -68,7 +68,7 @@ pub(super) fn watch(
     mut probe: Probe,
 ) -> Result<Observed> {
     let before = lost(facts, [there, back])?;
-    let mut watching = Watching::open(facts, flow, [there, back], probe.id)?;
+    let mut watching = Watching::open(facts, flow, [there, back], probe.echo)?;
     let words = probe.words(flow.ports[1]);
     let outcome = watching.run(&mut probe, delays(facts, there)?)?;
     drop(probe);
@@ -126,7 +126,7 @@ impl<'a> Watching<'a> {
         facts: &mut LabFacts<'_>,
         flow: &'a Flow,
         ways: [&'a Walk; 2],
-        id: u16,
+        echo: Echo,
     ) -> Result<Watching<'a>> {
         let pair = [flow.source, flow.destination];
         let mut nodes: Vec<&String> = ways.iter().flat_map(|way| &way.nodes).collect();
@@ -171,7 +171,7 @@ impl<'a> Watching<'a> {
                 }
             }
         }
-        Ok(Watching { flow, ways, networks, spots, own, seen, error: None, id })
+        Ok(Watching { flow, ways, networks, spots, own, seen, error: None, echo })
     }
 
     /// Sends, and looks until it is clear what came of it.
@@ -241,7 +241,7 @@ impl<'a> Watching<'a> {
             for _ in 0..MOST {
                 let found = self.networks[at].watcher.next();
                 let Some(glimpse) = found.map_err(Error::of("probe", "look for"))? else { break };
-                let Some(frame) = frames::read(self.flow, self.id, &glimpse.frame) else {
+                let Some(frame) = frames::read(self.flow, &self.echo, &glimpse.frame) else {
                     continue;
                 };
                 let key = (self.networks[at].node.clone(), glimpse.interface, glimpse.leaves);
