@@ -60,6 +60,9 @@ const COMMANDS: &str = "commands.json";
 /// The counters of its metrics as they were told last.
 const TOTALS: &str = "totals.json";
 
+/// The names that its nodes were given for iproute2.
+const NETNS: &str = "netns.json";
+
 /// The nodes that are being made.
 const HALF_MADE: &str = "making.json";
 
@@ -350,6 +353,15 @@ impl Folder {
     /// The counters of metrics as they were told last; nothing where that cannot be read.
     pub(crate) fn read_totals<T: for<'a> Deserialize<'a> + Default>(&self) -> T {
         self.read_json(TOTALS).ok().flatten().unwrap_or_default()
+    }
+
+    /// The names that its nodes were given for iproute2; none where that cannot be told.
+    pub(crate) fn read_netns_names<T: for<'a> Deserialize<'a> + Default>(&self) -> T {
+        self.read_json(NETNS).ok().flatten().unwrap_or_default()
+    }
+
+    pub(crate) fn write_netns_names(&self, names: &impl Serialize) -> Result<()> {
+        self.write_json(NETNS, names)
     }
 
     pub(crate) fn write_totals(&self, of: &impl Serialize) -> Result<()> {
