@@ -306,6 +306,13 @@ fn switches_follow_their_rules_and_controllers() {
     assert!(!reach("a", "c"));
     machine.applied(lab);
     reaches("a", "c");
+    // Another number for a port that is there is refused before anything is done.
+    let other = lab
+        .replace("{kind: shm}", "{kind: shm, ports: {'a:eth0': {number: 77}}}")
+        .replace("nodes: {", "nodes: {new: {}, ");
+    let refused = machine.apply(&other, &[]).finish().code(2);
+    refused.says("port \"a:eth0\": it has the number").says("`netloom up` give it 77");
+    assert!(!machine.nodes().contains(&"new".to_owned()));
     let controlled = lab.replace(
         "{kind: openflow}",
         "{kind: openflow, controllers: ['tcp:127.0.0.1:6699'], fail: secure}",

@@ -154,6 +154,21 @@ impl Switches {
         Ok(())
     }
 
+    /// Whether [`Switches::rule_anew`] can set these rules: asked before anything of a file is applied.
+    pub(crate) fn check_rules(
+        &self,
+        folder: &Folder,
+        switch: &str,
+        old: &[&ShmSwitch],
+        new: &ShmSwitch,
+    ) -> Result<()> {
+        let object = Subject::of("switch", switch);
+        match self.ask(folder, switch, &Request::Show)? {
+            Answer::Shown(shown) => rules::changes(&shown, old, new, &object).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// The folder by which clients of classic VDE know a switch.
     pub(crate) fn vde_folder(
         folder: &Folder,

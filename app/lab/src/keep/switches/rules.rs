@@ -147,7 +147,15 @@ fn numbers_beside(
     // Before the free ones, which must not take another's.
     for (name, number) in new.ports.iter().filter_map(|(name, port)| Some((name, port.number?))) {
         let on_switch = shortened_port_name(name);
-        if numbers.contains_key(&on_switch) {
+        if let Some(has) = numbers.get(&on_switch) {
+            let gave = |old: &&ShmSwitch| old.ports.get(name).and_then(|port| port.number);
+            if *has != number && old.iter().any(|old| gave(old) != Some(number)) {
+                let reason = format!(
+                    "port {name:?}: it has the number {has} on the running switch, and ports keep theirs; write {has}, or \
+                     `netloom down` and `netloom up` give it {number}"
+                );
+                return Err(Error::Invalid { object: object.into(), reason });
+            }
             continue;
         }
         if !taken.insert(number) {
@@ -301,6 +309,29 @@ mod tests {
         new.ports.insert("b:eth0".into(), given(2));
         let taken = numbers_beside(&shown, &new, &[&old], "switch \"s\"").unwrap_err().to_string();
         assert!(taken.contains("port \"b:eth0\"") && taken.contains("number 2"), "{taken}");
+    }
+
+    #[test]
+    fn a_port_of_a_running_switch_that_is_given_another_number_is_refused() {
+        let port =
+            |number, name: &str| PortShown { number, name: name.into(), ..PortShown::default() };
+        let shown = Shown { ports: vec![port(1, "a:eth0"), port(2, "c:eth0")], ..Shown::default() };
+        let with = |number| {
+            let given = ShmPort { number, ..ShmPort::default() };
+            ShmSwitch { ports: [("c:eth0".to_owned(), given)].into(), ..ShmSwitch::default() }
+        };
+        let of = |old, new| {
+            changes(&shown, &[&with(old)], &with(new), "switch \"s\"").map_err(|e| e.to_string())
+        };
+        for old in [None, Some(2)] {
+            let refused = of(old, Some(5)).unwrap_err();
+            assert!(refused.contains("port \"c:eth0\": it has the number 2"), "{refused}");
+            assert!(refused.contains("`netloom up` give it 5"), "{refused}");
+        }
+        // It has that number already; and it may have any where the file gives none.
+        assert!(of(None, Some(2)).is_ok() && of(Some(2), None).is_ok());
+        // A number that was kept before does not stop other changes.
+        assert!(of(Some(5), Some(5)).is_ok());
     }
 
     #[test]
