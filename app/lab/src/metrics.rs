@@ -112,6 +112,8 @@ families! {
     SwitchUp = Gauge "netloom_switch_up" "Whether the process of the OpenFlow switch lives and answers.";
     SwitchEntries = Gauge "netloom_switch_flow_entries" "Flow entries of the OpenFlow switch.";
     ControllerUp = Gauge "netloom_switch_controller_connected" "Whether the OpenFlow switch is connected to this controller.";
+    Kept = Gauge "netloom_metrics_kept"
+        "Whether a later process of the lab would go on with these counters; not if they cannot be written.";
 }
 
 impl Metric {
@@ -125,17 +127,32 @@ impl Metric {
 #[derive(Debug, Default)]
 pub struct Metrics {
     totals: Totals,
+    /// What was handed over last could not be kept.
+    is_lost: bool,
 }
 
 impl Metrics {
     /// Those of a lab whose earlier process handed this over.
     pub fn after(earlier: Earlier) -> Metrics {
-        Metrics { totals: Totals::after(earlier) }
+        Metrics { totals: Totals::after(earlier), is_lost: false }
     }
 
-    /// What was handed over could not be kept: it is new once more.
-    pub fn not_kept(&mut self) {
-        self.totals.not_kept();
+    /// Takes whether what was handed over could be kept; if not, it is new once more. Returns whether that is otherwise than
+    /// the last time.
+    pub fn note_kept(&mut self, is_kept: bool) -> bool {
+        if !is_kept {
+            self.totals.not_kept();
+        }
+        std::mem::replace(&mut self.is_lost, !is_kept) == is_kept
+    }
+
+    /// The end of an exposition: whether its counters are kept. Empty if nothing is known of the lab yet.
+    pub fn closing(&self, picture: &Picture) -> String {
+        let Some(lab) = &picture.lab else { return String::new() };
+        let mut sheet = Sheet::default();
+        let labels = Labels::default().with("lab", &lab.name);
+        sheet.gauge(Metric::Kept, &labels, u64::from(!self.is_lost));
+        sheet.text()
     }
 
     /// The lab as text for Prometheus, empty if nothing is known of it yet; and what a later process of the lab has to know,

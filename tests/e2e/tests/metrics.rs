@@ -56,6 +56,26 @@ fn nothing_fell(before: &str, after: &str) {
     }
 }
 
+/// As on a full disk: they are answered, and say that they would not be gone on with.
+#[test]
+fn metrics_that_cannot_be_kept_are_answered_all_the_same() {
+    needs!("curl");
+    let machine = machine!();
+    machine.up(&pair(""));
+    let totals = machine.scratch().runtime_dir().join("pair/totals.json");
+    std::fs::create_dir(&totals).expect("a folder in the file's place");
+    let kept = "netloom_metrics_kept{lab=\"pair\"}";
+    let text = told(&machine);
+    assert_eq!((values(&text)[kept], values(&text)[UP]), (0.0, 1.0), "{text}");
+    let log = std::fs::read_to_string(machine.scratch().runtime_dir().join("pair/lab.log"));
+    let log = log.expect("the lab process's log");
+    assert_eq!(log.matches("metrics are answered and cannot be kept").count(), 1, "{log}");
+    std::fs::remove_dir(&totals).expect("remove it");
+    machine.answers("a", "b");
+    until(&machine, "they are kept again", kept, |kept| kept > 0.0);
+    machine.down();
+}
+
 #[test]
 fn counters_go_on_whatever_is_recreated() {
     let machine = machine!();

@@ -136,7 +136,9 @@ fn value(series: &Series, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 #[test]
 fn each_family_is_told_of_a_lab_that_has_everything() {
     let picture = picture(vec![node("a", |_| {})], vec![link("l", |_| {})]);
-    let told = tell(&mut Metrics::default(), &picture);
+    let mut metrics = Metrics::default();
+    let mut told = tell(&mut metrics, &picture);
+    told.extend(read(&metrics.closing(&picture)));
     for family in FAMILIES {
         assert!(told.iter().any(|(name, ..)| name == family.name), "{}", family.name);
     }
@@ -231,8 +233,17 @@ fn a_later_process_goes_on_where_the_earlier_one_was() {
     let earlier = earlier.expect("it began again");
     assert_ne!(earlier, first);
     assert_eq!(metrics.exposition(&one(30)).1, None, "it is the same again");
-    metrics.not_kept();
+    let kept = "# HELP netloom_metrics_kept Whether a later process of the lab would go on with these counters; not if they \
+                cannot be written.\n# TYPE netloom_metrics_kept gauge\nnetloom_metrics_kept{lab=\"x\"} ";
+    assert_eq!(metrics.closing(&one(30)), format!("{kept}1\n"));
+    assert!(metrics.note_kept(false), "it is new that they cannot be kept");
+    assert_eq!(metrics.closing(&one(30)), format!("{kept}0\n"));
     assert_eq!(metrics.exposition(&one(30)).1, Some(earlier.clone()), "it is tried again");
+    assert!(!metrics.note_kept(false), "it was told");
+    assert_eq!(metrics.exposition(&one(30)).1, Some(earlier.clone()), "and again");
+    assert!(metrics.note_kept(true), "it is new that they are kept");
+    assert!(!metrics.note_kept(true));
+    assert_eq!(metrics.exposition(&one(30)).1, None, "they are kept");
     let mut later = Metrics::after(earlier.clone());
     let (text, same) = later.exposition(&one(30));
     assert_eq!((received(&read(&text)), same), (Some(130.0), None));

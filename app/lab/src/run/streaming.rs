@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_model::plan::{NodeId, PlannedLink, Slot};
+use netloom_sys::journal;
 use rustix::process::Pid;
 
 use crate::Result;
@@ -45,13 +46,24 @@ impl Running {
         let (text, earlier) =
             self.with_reading(|stream| stream.metrics.exposition(stream.recorder.picture()))?;
         // Listeners to events do not wait for the file: that of a large lab is large, and differs with each reading.
-        if let Some(earlier) = earlier
-            && let Err(error) = self.folder.write_totals(&earlier)
-        {
-            self.with_reading(|stream| stream.metrics.not_kept())?;
-            return Err(error);
+        let written = earlier.map(|earlier| self.folder.write_totals(&earlier));
+        let (closing, is_new) = self.with_reading(|stream| {
+            let is_new = written.as_ref().is_some_and(|w| stream.metrics.note_kept(w.is_ok()));
+            (stream.metrics.closing(stream.recorder.picture()), is_new)
+        })?;
+        // A full disk keeps nobody from reading them; it is told once, for they are read every few seconds.
+        match written {
+            Some(Err(error)) if is_new => journal::line(format_args!(
+                "netloom: metrics are answered and cannot be kept: {}; free space, or counters may fall when the lab \
+                 process is started again",
+                netloom_sys::describe(&error)
+            )),
+            Some(Ok(())) if is_new => {
+                journal::line(format_args!("netloom: metrics are kept again"))
+            }
+            _ => {}
         }
-        Ok(text)
+        Ok(text + &closing)
     }
 
     /// Does something with a reading that is at most as old as the time between two.
