@@ -119,12 +119,16 @@ fn cut(value: &mut Value, longest: usize) {
     }
 }
 
-/// A page of a list.
+/// A page of a list. `own_limit`: the call has an argument [`LIMIT`] of its own, which bounds what is read and may be larger
+/// than a page.
 ///
 /// # Errors
 /// The arguments of the page cannot be used.
-pub(crate) fn page(all: Vec<Value>, arguments: &Arguments) -> Result<Value> {
-    let limit = arguments.number(LIMIT, USUAL, (1, MOST_OBJECTS))?;
+pub(crate) fn page(all: Vec<Value>, arguments: &Arguments, own_limit: bool) -> Result<Value> {
+    let limit = match own_limit {
+        true => arguments.parameter::<Option<u64>>(LIMIT)?.unwrap_or(USUAL).min(MOST_OBJECTS),
+        false => arguments.number(LIMIT, USUAL, (1, MOST_OBJECTS))?,
+    };
     let offset = arguments.number(OFFSET, 0, (0, u64::from(u32::MAX)))?;
     let total = all.len() as u64;
     let as_count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -241,7 +245,7 @@ mod tests {
         let mut seen = vec![];
         let mut arguments = Arguments::default();
         loop {
-            let page = page(all.clone(), &arguments).unwrap();
+            let page = page(all.clone(), &arguments, false).unwrap();
             assert_eq!(page["total"], 45);
             seen.extend(page["items"].as_array().unwrap().clone());
             let Some(next) = page["next_offset"].as_u64() else { break };
@@ -249,8 +253,23 @@ mod tests {
         }
         assert_eq!(seen, all);
         arguments.0.insert(LIMIT.to_owned(), json!(0));
-        let words = page(all, &arguments).unwrap_err().to_string();
+        let words = page(all, &arguments, false).unwrap_err().to_string();
         assert_eq!(words, "argument \"limit\": is a whole number from 1 to 200");
+    }
+
+    #[test]
+    fn a_limit_of_the_call_itself_may_be_larger_than_a_page() {
+        let all: Vec<Value> = (0..450).map(|n| json!(n)).collect();
+        let page_of = |limit: Option<Value>| {
+            let limit = limit.map(|limit| (LIMIT.to_owned(), limit));
+            let page = page(all.clone(), &Arguments(limit.into_iter().collect()), true).unwrap();
+            let items = page["items"].as_array().unwrap().len();
+            (items, page["total"].as_u64(), page["next_offset"].as_u64())
+        };
+        assert_eq!(page_of(Some(json!(1000))), (200, Some(450), Some(200)));
+        assert_eq!(page_of(Some(json!("300"))), (200, Some(450), Some(200)), "as a query has it");
+        assert_eq!(page_of(Some(json!(30))), (30, Some(450), Some(30)));
+        assert_eq!(page_of(None), (20, Some(450), Some(20)));
     }
 
     #[test]

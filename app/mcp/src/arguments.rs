@@ -63,7 +63,7 @@ impl Arguments {
     }
 
     /// A parameter's text; numbers and truth values are written as in a query.
-    fn parameter<T: Parameter>(&self, name: &str) -> Result<T> {
+    pub(crate) fn parameter<T: Parameter>(&self, name: &str) -> Result<T> {
         let text = match self.0.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.clone()),

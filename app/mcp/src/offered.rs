@@ -37,6 +37,8 @@ pub(crate) struct Offered {
     pub(crate) tool: Tool,
     pub(crate) rights: Rights,
     pub(crate) shape: Shape,
+    /// It has an argument `limit` of its own, which is not that of a page.
+    pub(crate) own_limit: bool,
     /// For what removes an object: the call that shows it.
     pub(crate) shows: Option<String>,
 }
@@ -100,7 +102,9 @@ fn offered(
     let annotations = annotations(&title, rights);
     let tool =
         Tool::new(name.to_owned(), about, schema).with_title(title).with_annotations(annotations);
-    Offered { tool, rights, shape, shows: shows.filter(|_| rights == Rights::Destroys) }
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let own_limit = parameters.into_iter().any(|parameter| parameter["name"] == answer::LIMIT);
+    Offered { tool, rights, shape, own_limit, shows: shows.filter(|_| rights == Rights::Destroys) }
 }
 
 /// What a client may show or ask its user before a call.

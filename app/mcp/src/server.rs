@@ -105,7 +105,7 @@ impl Shared {
         }
         let value = asking::ask(name, arguments, &client)?;
         Ok(match (offered.shape, value) {
-            (Shape::Many, Value::Array(all)) => answer::page(all, arguments)?,
+            (Shape::Many, Value::Array(all)) => answer::page(all, arguments, offered.own_limit)?,
             (Shape::Summary, value) => answer::summary(value),
             (_, value) => value,
         })

@@ -86,6 +86,9 @@ fn an_agent_sees_a_lab_and_changes_it() {
     assert_eq!(labs["labs"].as_array().map(Vec::len), Some(1), "{labs}");
     let status = agent.good("status", json!({}));
     assert_eq!(status["nodes"]["states"], json!({"up": 2}), "{status}");
+    // A limit of the call's own is not that of a page.
+    let log = agent.good("log", json!({"node": "a", "limit": 1000}));
+    assert_eq!(log["total"], 0, "{log}");
     let page = agent.good("nodes", json!({"limit": 1}));
     assert_eq!((&page["total"], &page["next_offset"]), (&json!(2), &json!(1)), "{page}");
     let said = agent.good(
