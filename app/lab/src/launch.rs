@@ -39,7 +39,7 @@ use crate::launch::lab_main::Birth;
 use crate::run::teardown;
 use crate::stage::allowed::{allowed, hierarchies};
 use crate::stage::lab_process::is_lab_process;
-use crate::stage::{host, images, lab_process, users};
+use crate::stage::{host, images, lab_process, socket_paths, users};
 use crate::store::image::Used;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
@@ -121,6 +121,7 @@ impl Launch {
         binds::settle(&mut plan.nodes, &options.runtime)?;
         binds::check_roots(&plan.nodes, &options.runtime)?;
         flows::check_tls(&plan.switches, &plan.slices)?;
+        socket_paths::check(&Folder::new(&options.runtime, &plan.lab), &plan)?;
         machines::check(plan.nodes.iter())?;
         routers::check(&plan)?;
         let user = !caps::is_privileged();
@@ -328,6 +329,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<()> {
     binds::settle(&mut plan.nodes, &options.runtime)?;
     binds::check_roots(&plan.nodes, &options.runtime)?;
     flows::check_tls(&plan.switches, &plan.slices)?;
+    socket_paths::check(&Folder::new(&options.runtime, &plan.lab), &plan)?;
     for node in &plan.nodes {
         for file in &node.files {
             if let FileContent::From(path) = &file.content {

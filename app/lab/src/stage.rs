@@ -13,6 +13,7 @@ pub(crate) mod occupants;
 pub(crate) mod orphans;
 pub(crate) mod reports;
 pub(crate) mod role;
+pub(crate) mod socket_paths;
 pub(crate) mod spaces;
 pub(crate) mod stack;
 pub(crate) mod strangers;

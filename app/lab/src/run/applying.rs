@@ -33,7 +33,7 @@ use crate::run::link_changes::nodes_of;
 use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
 use crate::stage::allowed::{self, allowed};
-use crate::stage::users;
+use crate::stage::{socket_paths, users};
 use crate::store::state::State;
 use crate::view::{Applied, Apply};
 use crate::{Error, Result};
@@ -215,6 +215,7 @@ impl Running {
         doors.check(&self.folder, &state, &merged.target, merged.doors)?;
         machines::check(nodes.into_iter())?;
         routers::check(&merged.target)?;
+        socket_paths::check(&self.folder, &merged.target)?;
         crate::keep::flows::check_tls(&merged.target.switches, &merged.target.slices)
     }
 

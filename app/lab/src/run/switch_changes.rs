@@ -9,6 +9,7 @@ use netloom_model::{node_name_problem, switch_kind};
 use netloom_switch::control::requests::{Answer, Presence, Request};
 
 use crate::run::running::{Running, Work};
+use crate::stage::socket_paths;
 use crate::store::state::State;
 use crate::view::{Changed, NewSwitch};
 use crate::{Error, Result, Subject};
@@ -39,7 +40,9 @@ impl Running {
         })?;
         let state = self.state();
         // Its process may refuse what the plan allows, such as a folder that is taken.
-        if let Err(e) = self.start_switch(&state, &work, &request.name) {
+        let started = socket_paths::check(&self.folder, &state.plan)
+            .and_then(|()| self.start_switch(&state, &work, &request.name));
+        if let Err(e) = started {
             self.end_switch(&request.name);
             self.change(&mut work, |state| {
                 added.into_iter().for_each(|slot| state.plan.remove_switch(slot));

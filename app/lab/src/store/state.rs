@@ -39,8 +39,8 @@ pub(crate) use places::{FLOWS, SLICER, SOCKETS, VDE_LOCK};
 pub(crate) const SCOPE_MARK: &str = "scope";
 
 /// A socket that each lab has in its folder, and the most bytes of a socket's path (unix(7)).
-const LONGEST: &str = "handles.sock";
-const MOST_SOCKET: usize = 107;
+pub(crate) const LONGEST: &str = "handles.sock";
+pub(crate) const MOST_SOCKET: usize = 107;
 
 /// The file whose lock is the lab's.
 pub(crate) const LOCK: &str = "lock";
