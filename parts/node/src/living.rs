@@ -223,12 +223,14 @@ impl Init {
                 }
                 if let Err(words) = self.programs.go_on() {
                     self.fail(&words);
-                } else if let Some(waiting) = &mut self.waiting {
-                    // The end of a program may be what it waits for, or what makes it never come.
-                    waiting.next = now;
                 } else {
+                    // Also while other programs are waited for: a command of `exec` goes on beside a change.
                     let execs = self.programs.exec_on();
                     self.answer_exec(execs);
+                    if let Some(waiting) = &mut self.waiting {
+                        // The end of a program may be what it waits for, or what makes it never come.
+                        waiting.next = now;
+                    }
                 }
                 continue;
             }
@@ -300,7 +302,8 @@ impl Init {
         for story in missed {
             self.answer_start(&Answer::Missed(story));
         }
-        if done {
+        // A caller that waits for programs is answered when these are ready.
+        if done && self.waiting.is_none() {
             self.answer_start(&Answer::Ready);
         }
     }

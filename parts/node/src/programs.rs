@@ -76,6 +76,8 @@ pub(crate) struct Programs {
     execs: Vec<(bool, Duration)>,
     /// When the command of `exec` that runs has taken too long.
     exec_until: Option<Instant>,
+    /// The command of `exec` that runs while programs change.
+    exec_beside: Option<usize>,
     /// When programs that are no longer wanted are killed.
     kill_at: Option<Instant>,
     stage: Stage,
@@ -113,6 +115,7 @@ impl Programs {
             setups,
             execs,
             exec_until,
+            exec_beside: None,
             kill_at,
             stage,
             env,
@@ -138,7 +141,7 @@ impl Programs {
     }
 
     /// Replaces the programs: equal ones in an equal environment go on as they are, the others are asked to end. What is
-    /// new starts when those have ended, see [`Programs::go_on`].
+    /// new starts when those have ended, see [`Programs::go_on`]. A command of `exec` that runs goes on, with its deadline.
     pub(crate) fn change(&mut self, run: Vec<Program>, env: Vec<(String, String)>, log: [File; 2]) {
         self.log.get_or_insert_with(|| Writer::new(log));
         let same = env == self.env;
@@ -165,8 +168,17 @@ impl Programs {
             self.slots.push(slot);
         }
         self.kill_at = Some(Instant::now() + GRACE);
-        self.exec_until = None;
+        self.exec_beside = self.running_exec();
         self.stage = Stage::Changing;
+    }
+
+    /// The command of `exec` that runs.
+    fn running_exec(&self) -> Option<usize> {
+        match self.stage {
+            Stage::Exec(index) => Some(index),
+            Stage::Changing => self.exec_beside,
+            _ => None,
+        }
     }
 
     /// Whether no program is left that is no longer wanted.
@@ -185,7 +197,8 @@ impl Programs {
     /// It failed, or the next cannot be started: a description.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
         if self.stage == Stage::Changing && self.have_left() {
-            (self.stage, self.kill_at) = (Stage::Running, None);
+            let exec = self.exec_beside.take();
+            (self.stage, self.kill_at) = (exec.map_or(Stage::Running, Stage::Exec), None);
             let new = |i: &usize| !self.slots[*i].has_begun();
             let new: Vec<usize> = (0..self.runs).filter(new).collect();
             return new.into_iter().try_for_each(|i| self.launch(i));
@@ -284,7 +297,7 @@ impl Programs {
 
     /// Ends a command of `exec` that has taken too long.
     pub(crate) fn end_late_exec(&mut self, now: Instant) {
-        let Stage::Exec(index) = self.stage else { return };
+        let Some(index) = self.running_exec() else { return };
         if self.exec_until.is_none_or(|until| now < until) {
             return;
         }
@@ -461,3 +474,6 @@ impl Programs {
         self.slots[..self.runs].iter().map(state).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
