@@ -454,6 +454,46 @@ fn an_edge_closed_by_its_reader_is_asked_for_again_after_a_second() {
 }
 
 #[test]
+fn an_edge_for_which_no_descriptor_is_left_is_asked_for_again_after_a_second() {
+    // Its lines and its limit are not this test's.
+    let done = netloom_kit::again(&without_descriptors).output().expect("run");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+}
+
+#[test]
+#[ignore = "helper: started by other tests"]
+fn without_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let hand = Hand::new("none-left");
+    let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);
+    // The lowest that is free: below it none is.
+    let free = std::fs::File::open("/dev/null").expect("open");
+    let next = u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&free)).expect("a number");
+    drop(free);
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(next), ..before }).expect("limit");
+    let failed = a.send(&frame(mac(2), mac(1), b"1")).expect_err("no ring can be made");
+    assert!(netloom_sys::describe(&failed).contains("Too many open files"), "{failed:?}");
+    // Frames to others go on, and those to this one are not held for an edge that nobody opens.
+    assert_eq!(a.send(&frame(ALL, mac(1), b"2")).expect("send"), Sent::Done);
+    let held = matches!(a.send(&frame(mac(2), mac(1), b"3")), Ok(Sent::Done));
+    assert!(!held, "it waits for ever");
+    setrlimit(Resource::Nofile, before).expect("limit");
+    hand.relay(&mut at, &mut bt);
+    assert_eq!(take(&mut b), Some(frame(ALL, mac(1), b"2")));
+    let end = Instant::now() + BOUND;
+    while {
+        a.service().expect("service");
+        a.send(&frame(mac(2), mac(1), b"4")).expect("send") == Sent::Stalled
+    } {
+        assert!(Instant::now() < end);
+    }
+    hand.open(&mut at, &mut bt);
+    a.service().expect("service");
+    assert_eq!(take(&mut b), Some(frame(mac(2), mac(1), b"4")));
+}
+
+#[test]
 fn nonsense_of_a_switch_changes_nothing() {
     let hand = Hand::new("nonsense");
     let [(mut a, mut at), (mut b, mut bt)] = acquainted(&hand);

@@ -134,3 +134,64 @@ fn write(console: &OwnedFd, text: &str) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::super::Options;
+    use super::super::register::Register;
+    use super::*;
+
+    /// The lowest descriptor that is free, below which none is.
+    fn lowest_free() -> u64 {
+        let free = std::fs::File::open("/dev/null").unwrap();
+        u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&free)).unwrap()
+    }
+
+    #[test]
+    fn without_descriptors_it_gives_up_its_clients_and_else_waits() {
+        // The limit is not this test's.
+        let done = netloom_kit::again(&without_descriptors).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    }
+
+    #[test]
+    #[ignore = "helper: started by other tests"]
+    fn without_descriptors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mgmt");
+        let listener = OwnedFd::from(UnixListener::bind(&path).unwrap());
+        let options = Options {
+            switch: folder.path().join("switch"),
+            mode: 0o700,
+            group: None,
+            ageing: 300,
+            home: folder.path().to_owned(),
+        };
+        let desk = Desk::new(&options, folder.path(), Arc::new(Register::default()));
+        let mut consoles = Consoles { listener, desk, all: vec![] };
+        let _first = UnixStream::connect(&path).unwrap();
+        consoles.accept();
+        assert_eq!(consoles.all.len(), 1);
+        let _second = UnixStream::connect(&path).unwrap();
+        let before = getrlimit(Resource::Nofile);
+        let none = Rlimit { current: Some(lowest_free()), ..before };
+        setrlimit(Resource::Nofile, none).unwrap();
+        consoles.accept();
+        assert!(consoles.all.is_empty(), "those that are served are given up");
+        let taken = std::fs::File::open("/dev/null").expect("the descriptor of the first");
+        let begun = Instant::now();
+        consoles.accept();
+        assert!(begun.elapsed() >= PAUSE, "a turn without a pause: it spins");
+        assert!(consoles.all.is_empty());
+        drop(taken);
+        consoles.accept();
+        assert_eq!(consoles.all.len(), 1, "the second waited");
+        setrlimit(Resource::Nofile, before).unwrap();
+    }
+}
