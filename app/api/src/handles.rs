@@ -34,8 +34,8 @@ pub(crate) const MAX_REPLY: usize = 128 * 1024;
 /// Maximum number of connections that have not asked yet.
 const MAX_CONNECTIONS: usize = 256;
 
-/// How long a caller may take to send its question.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a caller may take, if nothing else is said.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause after a failed accept, e.g. for lack of descriptors, since the next one would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
@@ -106,6 +106,8 @@ pub(crate) struct Handles {
     pub(crate) service: Arc<dyn Service>,
     /// Readable when the thread must end.
     pub(crate) stop: Arc<OwnedFd>,
+    /// How long a caller may take to send its question.
+    pub(crate) patience: Duration,
 }
 
 struct Waiting {
@@ -183,7 +185,7 @@ impl Handles {
                     waiting.remove(at);
                 }
                 let pid = scm::peer_pid(&socket).map(|pid| pid.as_raw_nonzero().get());
-                waiting.push(Waiting { socket, pid, until: Instant::now() + PATIENCE });
+                waiting.push(Waiting { socket, pid, until: Instant::now() + self.patience });
             }
             // The caller may have gone between poll(2) and accept(2).
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}

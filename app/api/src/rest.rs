@@ -218,6 +218,13 @@ impl Rest {
         Ok(Rest { runtime, listener: Listener::Tcp(listener), routes, stopping, limits })
     }
 
+    /// The same, where no connection is closed for being silent: what is answered did not wait for that.
+    #[cfg(test)]
+    pub(crate) fn patient(self) -> Rest {
+        let request = Duration::from_secs(3600);
+        Rest { limits: Limits { request, ..self.limits }, ..self }
+    }
+
     /// Serves until stopped, then lets requests in progress finish within the grace period.
     pub(crate) fn run(self) {
         let Rest { runtime, listener, routes, stopping, limits } = self;

@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::SocketType;
 use tokio::sync::watch;
 
-use crate::handles::Handles;
+use crate::handles::{Handles, PATIENCE};
 use crate::rest::Rest;
 use crate::socket::{self, Bound};
 use crate::{API_SOCKET, Gate, HANDLES_SOCKET, Result};
@@ -39,6 +39,15 @@ pub struct Server {
 /// [`crate::Error::Busy`] when another process serves the folder; errors of the system, as for a path of more than
 /// 107 bytes. Nothing is left behind then.
 pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
+    on_sockets(folder, service, |rest| rest, PATIENCE)
+}
+
+fn on_sockets(
+    folder: &Path,
+    service: Arc<dyn Service>,
+    with: impl FnOnce(Rest) -> Rest,
+    patience: std::time::Duration,
+) -> Result<Server> {
     let (stop_rest, stopping) = watch::channel(false);
     let stop_handles = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(Failure::of("stop signal", "make"))?;
@@ -53,12 +62,13 @@ pub fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
     let path = folder.join(API_SOCKET);
     let (listener, bound) = socket::listen(&path, SocketType::STREAM)?;
     server.sockets.push(bound);
-    let rest = Rest::new(listener, path, Arc::clone(&service), stopping)?;
+    let rest = with(Rest::new(listener, path, Arc::clone(&service), stopping)?);
 
     let path = folder.join(HANDLES_SOCKET);
     let (listener, bound) = socket::listen(&path, SocketType::SEQPACKET)?;
     server.sockets.push(bound);
-    let handles = Handles { listener, path, service, stop: Arc::clone(&server.stop_handles) };
+    let stop = Arc::clone(&server.stop_handles);
+    let handles = Handles { listener, path, service, stop, patience };
 
     server.start("netloom-api", move || rest.run())?;
     server.start("netloom-entries", move || handles.run())?;
@@ -135,5 +145,23 @@ impl Drop for Server {
                 tracing::warn!("thread {name:?} ended in a panic");
             }
         }
+    }
+}
+
+/// [`serve`], and [`serve_probe`], with [`Rest::patient`].
+#[cfg(test)]
+pub(crate) mod patient {
+    use super::*;
+
+    pub(crate) fn serve(folder: &Path, service: Arc<dyn Service>) -> Result<Server> {
+        on_sockets(folder, service, Rest::patient, std::time::Duration::from_secs(3600))
+    }
+
+    pub(crate) fn serve_probe(
+        listener: TcpListener,
+        probe: Arc<Probe>,
+        gate: Gate,
+    ) -> Result<Server> {
+        on_port(|stopping| Ok(Rest::probe(listener, probe, gate, stopping)?.patient()))
     }
 }

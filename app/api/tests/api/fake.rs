@@ -82,6 +82,15 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn new() -> Served {
+        Served::by(serve)
+    }
+
+    /// One that closes no connection for being silent.
+    pub(crate) fn patient() -> Served {
+        Served::by(crate::server::patient::serve)
+    }
+
+    fn by(serve: impl FnOnce(&Path, Arc<dyn Service>) -> netloom_api::Result<Server>) -> Served {
         let folder = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::new(folder.path()));
         let server = serve(folder.path(), Arc::clone(&fake) as Arc<dyn Service>).unwrap();

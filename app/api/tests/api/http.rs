@@ -8,8 +8,8 @@ use std::time::Duration;
 /// A connection to the REST socket whose reads and writes fail after 20 s.
 pub(crate) fn connect(folder: &Path) -> UnixStream {
     let stream = UnixStream::connect(folder.join("api.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(120))).unwrap();
     stream
 }
 
