@@ -122,7 +122,7 @@ def imunes(nodes):
 
 
 def netlab(nodes):
-    tree = {"provider": "clab", "name": "large", "defaults": {"device": "frr"}, "module": ["ospf"],
+    tree = {"provider": "clab", "name": "large", "defaults": {"device": "frr", "const": {"MAX_NODE_ID": nodes}}, "module": ["ospf"],
             "addressing": {"lan": {"ipv4": "10.64.0.0/10", "prefix": 22}, "loopback": {"ipv4": "10.0.0.0/16"}},
             "nodes": {"r%d" % at: None for at in groups(nodes)}, "links": []}
     for at, own in groups(nodes).items():

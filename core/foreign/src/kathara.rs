@@ -113,9 +113,12 @@ fn devices(job: &Job<'_>, text: &str, draft: &mut Draft) -> Result<Vec<(String, 
                 let why = "Kathara itself refuses a comment that does not begin its line";
                 job.ledger.say(id, Verdict::Changed(why.into()));
             }
-            Line::About { key, value } => {
+            Line::About { key, value, odd } => {
                 let id = job.ledger.enter(job.file, number, &key);
                 let name = lab_name(&value);
+                if let Some(why) = odd {
+                    job.ledger.say(id, Verdict::Changed(why.into()));
+                }
                 let verdict = match key.as_str() {
                     "LAB_NAME" if !value.is_empty() => {
                         draft.name.clone_from(&name);

@@ -63,16 +63,11 @@ struct Interface<'a> {
     role: Option<&'a str>,
     /// Whether it is a link of one router.
     is_single: bool,
+    /// Whether a bridge joins the link.
+    is_bridged: bool,
     /// The other nodes on the link, with their addresses there.
     peers: Vec<(usize, Option<Ipv4Addr>)>,
     layers: Layers<'a>,
-}
-
-impl Interface<'_> {
-    /// Whether a bridge joins the link.
-    fn is_bridged(&self) -> bool {
-        self.role == Some(links::BRIDGED)
-    }
 }
 
 /// Nodes in their order.
@@ -85,10 +80,11 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     let mut draft = Draft::default();
     head(job, &root, &mut draft);
     let mut pools = Pools::read(&root);
-    let (mut nodes, others) = nodes::read(job, &root, &mut pools, &mut draft)?;
+    // Before all others: these take their prefixes first.
+    let named = links::named(&root, &mut pools);
+    let (mut nodes, others) = nodes::read(job, &root, &mut draft)?;
     // Before links: whether a link leads to another system decides its role, and by that its pool.
     bgp::systems(&root, &mut nodes);
-    let named = links::named(&root, &mut pools);
     links::read(&root, (&mut nodes, &others), (&mut pools, &named), &mut draft);
     // After all links, which give interfaces their addresses and neighbours.
     routers(&nodes, &mut draft);

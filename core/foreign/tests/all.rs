@@ -7,6 +7,7 @@ mod kathara;
 mod labs;
 mod mininet;
 mod netlab;
+mod netlab_bridges;
 mod others;
 mod outside;
 mod refused;

@@ -282,6 +282,27 @@ fn lines_that_kathara_refuses_are_told_or_refused() {
     }
 }
 
+// Kathara 3.8.3, `LabParser.parse`: it looks for the key at the start of the line, and splits the line at each `=`.
+#[test]
+fn lines_about_the_lab_that_kathara_refuses_are_told() {
+    let text = "LAB_NAME=one\nLAB_AUTHOR=\"a=b\"\nLAB_WEB = x\n LAB_EMAIL=x\nLAB_OTHER=x\nLAB_VERSION='2'\nmachines=\"a\"\na[0]=A\n";
+    let import = imported(&Memory::of("lab.conf", text), "lab.conf");
+    for (line, want) in [
+        (1, "LAB_NAME: carried"),
+        (2, "changed: Kathara itself refuses a second ="),
+        (
+            3,
+            "changed: Kathara itself refuses a line about the lab that does not begin with LAB_NAME=",
+        ),
+        (4, "changed: Kathara itself refuses a line about the lab that does not begin"),
+        (5, "changed: Kathara itself refuses a line about the lab that does not begin"),
+        (6, "changed: only for people"),
+        (7, "changed: Kathara itself refuses a line about the lab that does not begin"),
+    ] {
+        assert!(told(&import, line).contains(want), "{}", told(&import, line));
+    }
+}
+
 #[test]
 fn programs_and_bounds_of_devices_are_there() {
     let text = "a[entrypoint]=\"sleep\"\na[args]=\"5 6\"\na[ulimit]=\"nofile=1000:2000\"\na[ulimit]=\"stack=8192:4096\"\na[ulimit]=\"core=-1\"\na[ulimit]=\"x=1\"\na[exec]=\"echo a &> /x\"\nb[shell]=/bin/sh\nb[exec]=\"true\"\n";

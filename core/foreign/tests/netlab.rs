@@ -5,7 +5,7 @@ use netloom_foreign::{Memory, Options, Verdict, import};
 use super::labs::{files, imported, plan, refused, verdict, with_images};
 
 /// The lines of a router's configuration.
-fn config(import: &netloom_foreign::Import, node: &str) -> Vec<String> {
+pub(crate) fn config(import: &netloom_foreign::Import, node: &str) -> Vec<String> {
     let plan = plan(import);
     let node = &plan.nodes[plan.node(node).unwrap().get()];
     let file = node.files.iter().find(|file| file.path == "/etc/frr/frr.conf").expect("frr.conf");
@@ -16,7 +16,7 @@ fn config(import: &netloom_foreign::Import, node: &str) -> Vec<String> {
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 
-fn has(import: &netloom_foreign::Import, node: &str, lines: &[&str]) {
+pub(crate) fn has(import: &netloom_foreign::Import, node: &str, lines: &[&str]) {
     let config = config(import, node);
     for line in lines {
         assert!(config.iter().any(|found| found == line), "{node}: {line}: {config:#?}");
@@ -234,7 +234,7 @@ fn a_node_without_a_device_is_refused() {
 }
 
 /// The addresses of an interface, those of commands included.
-fn address_of(import: &netloom_foreign::Import, node: &str, iface: &str) -> Vec<String> {
+pub(crate) fn address_of(import: &netloom_foreign::Import, node: &str, iface: &str) -> Vec<String> {
     let plan = plan(import);
     let node = &plan.nodes[plan.node(node).unwrap().get()];
     let own = node.interfaces.iter().find(|own| own.name == iface).expect("the interface");
@@ -244,11 +244,21 @@ fn address_of(import: &netloom_foreign::Import, node: &str, iface: &str) -> Vec<
     found
 }
 
-fn topology(text: &str) -> netloom_foreign::Import {
+pub(crate) fn topology(text: &str) -> netloom_foreign::Import {
     imported(
         &Memory::of("topology.yml", format!("provider: clab\ndefaults.device: frr\n{text}")),
         "topology.yml",
     )
+}
+
+/// Says of ends (`NODE:INTERFACE ADDRESS`) whether they have these addresses alone; `-` is none.
+pub(crate) fn have(import: &netloom_foreign::Import, ends: &[&str]) {
+    for end in ends {
+        let (end, want) = end.split_once(' ').unwrap();
+        let (node, iface) = end.split_once(':').unwrap();
+        let want: Vec<&str> = want.split(' ').filter(|word| *word != "-").collect();
+        assert_eq!(address_of(import, node, iface), want, "{end}: {}", import.lab);
+    }
 }
 
 #[test]
@@ -379,56 +389,6 @@ fn times_and_shares_of_traffic_are_netlab_s() {
     assert!(matches!(verdict(&import, "links[1].\"tc.reorder\""), Verdict::LeftOut(_)));
 }
 
-// networklab 26.10: a bridge's links are one network, whose prefix is taken before those of links; a network with `bridge`
-// comes last.
-#[test]
-fn a_bridge_joins_its_links() {
-    let import = topology(
-        "module: [ospf]\nnodes:\n  r1:\n  r2:\n  br: {device: linux, role: bridge}\n  \
-         h1: {device: linux}\nlinks:\n- r1-h1\n- interfaces: [r1, br]\n- {interfaces: [r1, r2, h1], bridge: br}\n- \
-         r1-r2\n- r2: {ipv4: 3}\n  br:\n- h1-br\n",
-    );
-    for (node, iface, want) in [
-        ("r1", "eth1", "172.16.1.1/24"),
-        ("r1", "eth2", "172.16.0.1/24"),
-        ("r1", "eth3", "10.1.0.1/30"),
-        ("r1", "eth4", "172.16.2.1/24"),
-        ("r2", "eth2", "172.16.0.3/24"),
-        ("h1", "eth2", "172.16.0.4/24"),
-        ("h1", "eth3", "172.16.2.4/24"),
-    ] {
-        assert_eq!(address_of(&import, node, iface), [want], "{node} {iface}");
-    }
-    let plan = plan(&import);
-    let joined = plan.links.iter().filter(|link| link.name.ends_with("--br")).count();
-    assert_eq!((joined, plan.switches.len()), (3, 2), "{}", import.lab);
-    has(&import, "r1", &["interface eth2", "ip ospf area 0.0.0.0"]);
-    assert_eq!(verdict(&import, "nodes.br.role"), Verdict::Carried);
-}
-
-// networklab 26.10 of random topologies: cases 26, 93 and 186 of `cargo xtask oracles netlab`. To OSPF a bridge is a
-// neighbour, and one without links takes a prefix like any other.
-#[test]
-fn a_bridge_is_a_neighbour_and_takes_a_prefix_without_links() {
-    let import = topology(
-        "module: [ospf]\nnodes:\n  r1:\n  r2:\n  br: {device: linux, role: bridge}\n  \
-         sw: {device: linux, role: bridge}\nlinks:\n- r1-br\n- {interfaces: [r1, r2], bridge: sw}\n- r1-r2\n",
-    );
-    for (node, iface, want) in [
-        ("r1", "eth1", "172.16.0.1/24"),
-        ("r1", "eth2", "10.1.0.1/30"),
-        ("r1", "eth3", "172.16.2.1/24"),
-        ("r2", "eth2", "172.16.2.2/24"),
-    ] {
-        assert_eq!(address_of(&import, node, iface), [want], "{node} {iface}");
-    }
-    let text = config(&import, "r1").join("\n");
-    let pair = "ip ospf area 0.0.0.0\nip ospf network point-to-point\n";
-    assert!(text.contains(&format!("interface eth1\n{pair}")), "{text}");
-    assert!(text.contains(&format!("interface eth2\n{pair}")), "{text}");
-    assert!(text.contains("interface eth3\nip ospf area 0.0.0.0\n!"), "{text}");
-}
-
 // networklab 26.10 of random topologies: cases 22 and 65. Interfaces take `ospf.passive` from node and topology.
 #[test]
 fn interfaces_are_passive_where_node_or_topology_says_so() {
@@ -507,4 +467,39 @@ fn pools_of_defaults_and_pools_as_text_have_their_lengths() {
     // A prefix alone takes the place of all that the pool has otherwise, its length among it.
     let import = topology("addressing.p2p: 10.9.0.0/16\nnodes: [a, b]\nlinks: [a-b]\n");
     assert_eq!(address_of(&import, "b", "eth1"), ["10.9.0.2/24"]);
+}
+
+// networklab 26.10, `augment/nodes.py`: numbers of nodes are from 1 to 150, unless a default says otherwise, and each is one
+// node's.
+#[test]
+fn numbers_that_netlab_refuses_are_told() {
+    let nodes =
+        "nodes: {a: {id: 151}, b: {id: 0}, c: {id: 7}, d: {id: 7}, e: {id: x}}\nlinks: [a-b-c-e]\n";
+    let import = topology(nodes);
+    let why = |item: &str| match verdict(&import, item) {
+        Verdict::Carried => "carried".to_owned(),
+        Verdict::Changed(why) | Verdict::LeftOut(why) => why,
+    };
+    for (node, want) in [
+        ("a", "netlab itself refuses numbers above 150"),
+        ("b", "expected a number from 1 to 150"),
+        ("c", "carried"),
+        ("d", "netlab itself refuses a number that another node has"),
+        ("e", "expected a number from 1 to 150"),
+    ] {
+        let why = why(&format!("nodes.{node}.id"));
+        assert!(why.starts_with(want), "{node}: {why}");
+    }
+    have(&import, &["a:eth1 172.16.0.151/24", "b:eth1 172.16.0.1/24", "e:eth1 172.16.0.2/24"]);
+    let import = topology(&format!("defaults.const.MAX_NODE_ID: 300\n{nodes}"));
+    assert_eq!(verdict(&import, "nodes.a.id"), Verdict::Carried);
+    assert_eq!(verdict(&import, "\"defaults.const.MAX_NODE_ID\""), Verdict::Carried);
+    // Also of those that have none of their own.
+    let many: String = (0..152).map(|n| format!("  n{n}:\n")).collect();
+    let import = topology(&format!("nodes:\n{many}links: [n0-n1]\n"));
+    let found: Vec<_> = import.items.iter().filter(|item| item.item.contains("number")).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    let line =
+        "topology.yml:154: the number of n150: changed: netlab itself has no numbers above 150";
+    assert!(found[0].to_string().starts_with(line), "{}", found[0]);
 }

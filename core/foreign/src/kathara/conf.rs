@@ -2,14 +2,17 @@
 
 use crate::{Result, wrong};
 
+/// What lines about the lab say, behind `LAB_`.
+const ABOUT: [&str; 6] = ["NAME", "DESCRIPTION", "VERSION", "AUTHOR", "EMAIL", "WEB"];
+
 /// A line.
 pub(super) enum Line {
     /// Blank, or a comment.
     Nothing,
     /// A comment that does not begin its line.
     Indented,
-    /// About the lab: `LAB_NAME` and the like, and Netkit's `machines`.
-    About { key: String, value: String },
+    /// About the lab: `LAB_NAME` and the like, and Netkit's `machines`. `odd` is why Kathara itself refuses the line.
+    About { key: String, value: String, odd: Option<&'static str> },
     /// Of a device. `odd` is why Kathara itself refuses the line.
     Option { device: String, arg: String, value: String, odd: Option<&'static str> },
 }
@@ -32,7 +35,8 @@ pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
     let (value, odd) = value(rest.trim(), free)
         .ok_or_else(|| fail("a quote is not closed, or text follows it"))?;
     if key.starts_with("LAB_") || key == "machines" {
-        return Ok(Line::About { key: key.to_owned(), value });
+        let odd = about(whole);
+        return Ok(Line::About { key: key.to_owned(), value, odd });
     }
     let named = key.strip_suffix(']').and_then(|key| key.split_once('['));
     let (device, arg) = named.ok_or_else(expected)?;
@@ -54,6 +58,21 @@ pub(super) fn line(file: &str, number: u32, line: &str) -> Result<Line> {
         ),
     };
     Ok(Line::Option { device: device.to_owned(), arg: arg.to_owned(), value, odd })
+}
+
+/// Why Kathara itself refuses a line about the lab: it looks for its keys at the start of the line, with the sign
+/// behind them, and splits the line at every such sign.
+fn about(line: &str) -> Option<&'static str> {
+    let key = line.split('=').next().unwrap_or_default();
+    match () {
+        () if line.matches('=').count() > 1 => {
+            Some("Kathara itself refuses a second = in a line about the lab")
+        }
+        () if !ABOUT.contains(&key.strip_prefix("LAB_").unwrap_or_default()) => Some(
+            "Kathara itself refuses a line about the lab that does not begin with LAB_NAME=, LAB_DESCRIPTION=, LAB_VERSION=, LAB_AUTHOR=, LAB_EMAIL= or LAB_WEB=",
+        ),
+        () => None,
+    }
 }
 
 /// A value without its quotes and the comment behind it, and why Kathara itself refuses it. In a `free` text without

@@ -91,7 +91,8 @@ fn networks(nodes: &Nodes<'_>, node: &Node<'_>, text: &mut String) {
     let loopback = node.loopback.filter(|_| node.layers.is("bgp.advertise_loopback", true));
     let mut networks: Vec<String> = loopback.iter().map(|net| net.trunc().to_string()).collect();
     for interface in &node.interfaces {
-        let is_stub = interface.is_single || is_stub(interface, |peer| !nodes[peer].is_host);
+        let ends = !interface.is_bridged && is_stub(interface, |peer| !nodes[peer].is_host);
+        let is_stub = interface.is_single || ends;
         if interface.layers.is("bgp.advertise", is_stub) {
             networks.extend(prefix(interface).map(|net| net.to_string()));
         }

@@ -1,6 +1,8 @@
 //! Links of netlab: strings, lists of nodes, maps by node, maps with `interfaces`, and groups of links.
 
-use std::collections::BTreeMap;
+mod bridges;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -11,6 +13,8 @@ use super::pools::{Allocation, Pools, Share, Unnumbered, allocation};
 use super::{Interface, Nodes, as_net, traffic};
 use crate::at::At;
 use crate::draft::{Draft, End, Link, Switch};
+
+use bridges::{Joined, Lan};
 
 /// An end as it is written: the node, and its attributes on the link.
 struct Tie<'a> {
@@ -29,25 +33,27 @@ struct Reader<'a, 'b> {
     switches: u32,
     /// The networks of bridges.
     lans: Vec<Lan<'a>>,
-}
-
-/// The network of a bridge.
-#[derive(Default)]
-struct Lan<'a> {
-    /// The other ends of its links, with their addresses.
-    ties: Vec<Tie<'a>>,
-    addresses: Vec<Address>,
-    /// How many of them have their interface.
-    made: usize,
+    /// Links that a bridge joins, by their places among all links.
+    joined: BTreeMap<usize, Joined>,
 }
 
 /// The address of an end, and whether it has the loopback's.
 type Address = (Option<Ipv4Net>, bool);
 
-/// What a link to a bridge, or by one, is for: neither the end of a network nor another system.
-pub(super) const BRIDGED: &str = "bridged";
+/// What a link is for.
+#[derive(Clone, Copy)]
+struct Purpose<'a> {
+    role: Option<&'a str>,
+    /// Whether it is a link of one router.
+    is_single: bool,
+    /// Whether a bridge joins it.
+    is_bridged: bool,
+}
 
-/// Reads all links.
+/// A link as it is written, and the group that it is in.
+type Written<'a> = (At<'a>, Option<At<'a>>);
+
+/// Reads all links, and gives nodes their loopbacks.
 pub(super) fn read<'a>(
     root: &At<'a>,
     (nodes, others): (&mut Nodes<'a>, &Others),
@@ -55,13 +61,34 @@ pub(super) fn read<'a>(
     draft: &mut Draft,
 ) {
     let lans = others.bridges.iter().map(|_| Lan::default()).collect();
-    let mut reader = Reader { nodes, others, pools, named, draft, switches: 0, lans };
-    let Some(links) = root.get("links") else { return };
+    let joined = BTreeMap::new();
+    let mut reader = Reader { nodes, others, pools, named, draft, switches: 0, lans, joined };
+    let all = written(root);
+    // netlab gives networks of bridges their prefixes first, which decides those of loopbacks and of all other links.
+    reader.networks(&all);
+    super::nodes::loopbacks(reader.nodes, reader.pools, reader.draft);
+    let all = || all.iter().enumerate();
+    for (_, link) in
+        all().filter(|(place, _)| !reader.joined.contains_key(place)).collect::<Vec<_>>()
+    {
+        reader.link(link, None);
+    }
+    // Networks that a bridge joins come last.
+    for (place, link) in all() {
+        if let Some(joined) = reader.joined.get(&place).copied() {
+            reader.link(link, Some(joined));
+        }
+    }
+}
+
+/// All links, those of groups one by one.
+fn written<'a>(root: &At<'a>) -> Vec<Written<'a>> {
+    let mut all = vec![];
+    let Some(links) = root.get("links") else { return all };
     if links.is_empty() {
         links.carried();
     }
     let lists = links.entries().into_iter().flat_map(|(_, at)| at.one_or_items());
-    let mut all = vec![];
     for at in links.items().into_iter().chain(lists) {
         match at.get("group").and_then(|_| at.get("members")) {
             Some(members) => {
@@ -72,23 +99,18 @@ pub(super) fn read<'a>(
             None => all.push((at, None)),
         }
     }
-    // netlab gives networks of bridges their prefixes first, which decides those of all other
-    // links.
-    reader.networks(&all);
-    // Networks that a bridge joins come last.
-    let is_joined = |at: &At<'_>, group: Option<&At<'_>>| {
-        let mut named = [Some(at), group].into_iter().flatten();
-        let name = named.find_map(|at| at.text_of("bridge"));
-        name.is_some_and(|name| others.bridges.iter().any(|(known, _)| known == name))
-    };
-    let (last, first): (Vec<_>, Vec<_>) =
-        all.iter().partition(|(at, group)| is_joined(at, group.as_ref()));
-    for (at, group) in first {
-        reader.link(at, group.as_ref(), false);
-    }
-    for (at, group) in last {
-        reader.link(at, group.as_ref(), true);
-    }
+    all
+}
+
+/// What holds for all ends of a link.
+fn shared<'a>((at, group): &Written<'a>) -> Layers<'a> {
+    let own = Some(at).filter(|at| !at.entries().is_empty());
+    Layers([own, group.as_ref()].into_iter().flatten().cloned().collect(), None)
+}
+
+/// Whether a link is not there.
+fn is_disabled(at: &At<'_>) -> bool {
+    at.get("disable").is_some_and(|at| at.is_true())
 }
 
 /// Prefixes with names.
@@ -162,54 +184,21 @@ const REASONS: &[(&str, bool, &str)] = &[
 ];
 
 impl<'a> Reader<'a, '_> {
-    /// Gives the networks of bridges their prefixes, before any link has one, and their ends addresses.
-    fn networks(&mut self, all: &[(At<'a>, Option<At<'a>>)]) {
-        for (at, _) in all {
-            let Some((number, (name, at))) = self.to_bridge(at) else { continue };
-            let Ok(node) = self.node(name) else { continue };
-            self.lans[number].ties.push(Tie { node, at });
-        }
-        for number in 0..self.lans.len() {
-            // Taken out while the pools, which are behind the same reference, change.
-            let ties = std::mem::take(&mut self.lans[number].ties);
-            // A bridge without links takes a prefix, too.
-            let pool = if self.pools.has("vlan") { "vlan" } else { "lan" };
-            let prefix = Prefix::of(&self.pools.take(pool));
-            let way = prefix.net.and_then(|net| self.way(&prefix, net, "lan", &ties));
-            let address = |n| self.address(n, &ties, &prefix, way);
-            self.lans[number].addresses = (0..ties.len()).map(address).collect();
-            self.lans[number].ties = ties;
-        }
-    }
-
-    /// The bridge of a link of two ends, and the other end.
-    fn to_bridge(&self, at: &At<'a>) -> Option<(usize, (&'a str, Option<At<'a>>))> {
-        let bridge = |name: &str| self.others.bridges.iter().position(|(known, _)| known == name);
-        let [one, two] = <[_; 2]>::try_from(self.ends(at)).ok()?;
-        match (bridge(one.0), bridge(two.0)) {
-            (Some(number), None) => Some((number, two)),
-            (None, Some(number)) => Some((number, one)),
-            _ => None,
-        }
-    }
-
-    fn link(&mut self, at: &At<'a>, group: Option<&At<'a>>, is_joined: bool) {
+    fn link(&mut self, link: &Written<'a>, joined: Option<Joined>) {
+        let at = &link.0;
         let bridge = self.to_bridge(at);
         let ties = match &bridge {
-            Some((_, (name, at))) => self.node(name).map(|node| vec![Tie { node, at: at.clone() }]),
+            Some((_, _, (name, at))) => {
+                self.node(name).map(|node| vec![Tie { node, at: at.clone() }])
+            }
             None => self.ties(at),
         };
         let ties = match ties {
             Ok(ties) => ties,
             Err(why) => return at.left_out(why),
         };
-        let shared: Vec<At<'a>> = [Some(at).filter(|at| !at.entries().is_empty()), group]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect();
-        let layers = Layers(shared, None);
-        if at.get("disable").is_some_and(|at| at.is_true()) {
+        let layers = shared(link);
+        if is_disabled(at) {
             return at.changed("a link that is not there");
         }
         if layers.nearest("type").is_some_and(|at| at.text() == Some("loopback")) {
@@ -218,10 +207,10 @@ impl<'a> Reader<'a, '_> {
             self.prefix(&layers, "lan");
             return at.left_out("write `loopback` of the node");
         }
-        if let Some((number, _)) = &bridge {
+        if let Some((number, ..)) = &bridge {
             self.port(*number, &layers);
             self.ends(at).into_iter().filter_map(|(_, at)| at).for_each(|at| said(&at));
-        } else if !self.make(&ties, &layers, is_joined) {
+        } else if !self.make(&ties, &layers, joined) {
             at.changed("without addresses: the prefix has too few, which netlab refuses");
         }
         ties.iter().filter_map(|tie| tie.at.as_ref()).for_each(said);
@@ -277,60 +266,70 @@ impl<'a> Reader<'a, '_> {
         found.ok_or_else(|| format!("there is no node {name:?}"))
     }
 
-    /// Makes the next link of a bridge.
-    fn port(&mut self, number: usize, layers: &Layers<'a>) {
-        let mut lan = std::mem::take(&mut self.lans[number]);
-        let (at, switch) = (lan.made, self.others.bridges[number].1.clone());
-        lan.made += 1;
-        let end = self.interface(at, (&lan.ties, &lan.addresses), (Some(BRIDGED), false), layers);
-        let tie = &lan.ties[at..=at];
-        let mtu = self.mtus(std::slice::from_ref(&end), tie, layers);
-        let impairments = [vec![], shaped(&tie[0], layers), vec![]];
-        let ends = [end, End::port(switch)];
-        self.draft.links.push(Link { ends, mtu, impairments, ..Link::default() });
-        self.lans[number] = lan;
-    }
-
     /// Makes a link; `false` if its prefix has no addresses for it.
-    fn make(&mut self, ties: &[Tie<'a>], layers: &Layers<'a>, is_joined: bool) -> bool {
-        let hosts = ties.iter().filter(|tie| self.nodes[tie.node].is_host).count();
-        let usual = match ties.len() {
-            1 if hosts == 0 => "stub",
-            2 if hosts == 0 && !is_joined => "p2p",
-            _ => "lan",
+    fn make(&mut self, ties: &[Tie<'a>], layers: &Layers<'a>, joined: Option<Joined>) -> bool {
+        let (addresses, purpose, fits) = match joined {
+            Some(joined) => self.joined_addresses(ties, layers, joined),
+            None => self.addresses(ties, layers),
         };
-        let kind = layers.text("type").unwrap_or(usual);
-        let role = layers.nearest("role").and_then(|at| at.text());
-        let role = match is_joined {
-            true => Some(BRIDGED),
-            false => role.or_else(|| self.usual_role(ties, ties.len() - hosts)),
-        };
-        let pool = role.filter(|name| self.pools.has(name)).unwrap_or(usual);
-        let prefix = self.prefix(layers, pool);
-        let way = prefix.net.map(|net| self.way(&prefix, net, kind, ties));
-        let addresses: Vec<Address> =
-            (0..ties.len()).map(|n| self.address(n, ties, &prefix, way.flatten())).collect();
-        let purpose = (role, kind == "stub");
         let mut ends: Vec<End> = vec![];
         for number in 0..ties.len() {
             ends.push(self.interface(number, (ties, &addresses), purpose, layers));
         }
         self.wire(ends, ties, layers);
-        way != Some(None)
+        fits
     }
 
-    /// Makes the interface of an end; what the link is for, and whether it is that of one router, comes with it.
+    /// The addresses of a link's ends, what it is for, and whether its prefix has addresses for it.
+    fn addresses(
+        &mut self,
+        ties: &[Tie<'a>],
+        layers: &Layers<'a>,
+    ) -> (Vec<Address>, Purpose<'a>, bool) {
+        let hosts = ties.iter().filter(|tie| self.nodes[tie.node].is_host).count();
+        let usual = match ties.len() {
+            1 if hosts == 0 => "stub",
+            2 if hosts == 0 => "p2p",
+            _ => "lan",
+        };
+        let kind = layers.text("type").unwrap_or(usual);
+        let role = layers.nearest("role").and_then(|at| at.text());
+        let role = role.or_else(|| self.usual_role(ties, ties.len() - hosts));
+        let pool = role.filter(|name| self.pools.has(name)).unwrap_or(usual);
+        let prefix = self.prefix(layers, pool);
+        let way = prefix.net.map(|net| self.way(&prefix, net, kind, ties));
+        let name = |number: usize| &self.nodes[ties[number].node].name;
+        let place = |number: usize| match way.flatten() {
+            Some(Allocation::Pair) => {
+                let before = |other: &usize| (name(*other), *other) < (name(number), number);
+                (0..ties.len()).filter(before).count()
+            }
+            _ => number,
+        };
+        let address = |n: usize| self.address(&ties[n], place(n), &prefix, way.flatten());
+        let addresses = (0..ties.len()).map(address).collect();
+        (
+            addresses,
+            Purpose { role, is_single: kind == "stub", is_bridged: false },
+            way != Some(None),
+        )
+    }
+
+    /// Makes the interface of an end.
     fn interface(
         &mut self,
         number: usize,
         (ties, addresses): (&[Tie<'a>], &[Address]),
-        (role, is_single): (Option<&'a str>, bool),
+        Purpose { role, is_single, is_bridged }: Purpose<'a>,
         layers: &Layers<'a>,
     ) -> End {
         let tie = &ties[number];
         let peers = ties.iter().zip(addresses).enumerate();
         let peers = peers.filter(|(other, _)| *other != number);
         let peers = peers.map(|(_, (tie, (net, _)))| (tie.node, net.map(|net| net.addr())));
+        // Behind a bridge a node is one neighbour whatever the number of its links, and not its own.
+        let mut known = BTreeSet::from([tie.node]);
+        let peers = peers.filter(|(peer, _)| !is_bridged || known.insert(*peer)).collect();
         let own = tie.at.iter().filter(|at| at.text().is_none()).chain(&layers.0).cloned();
         let (index, name) = self.interface_name(tie);
         let (address, is_unnumbered) = addresses[number];
@@ -350,7 +349,8 @@ impl<'a> Reader<'a, '_> {
             is_unnumbered,
             role,
             is_single,
-            peers: peers.collect(),
+            is_bridged,
+            peers,
             layers: Layers(own.collect(), None),
         });
         end
@@ -454,15 +454,16 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// The address of an end, its own or that of the link's prefix, and whether it has the loopback's.
+    /// The address of an end, its own or that of the link's prefix at its place among the ends, and whether it has the
+    /// loopback's.
     fn address(
         &self,
-        number: usize,
-        ties: &[Tie<'a>],
+        tie: &Tie<'a>,
+        place: usize,
         prefix: &Prefix,
         way: Option<Allocation>,
-    ) -> (Option<Ipv4Net>, bool) {
-        let (tie, node) = (&ties[number], &self.nodes[ties[number].node]);
+    ) -> Address {
+        let node = &self.nodes[tie.node];
         // A negative number counts from the end.
         let host = |n: i64| {
             let net = prefix.net?;
@@ -493,16 +494,10 @@ impl<'a> Reader<'a, '_> {
         }
         // Of a /31 both addresses are hosts' (RFC 3021); else the first is the network's.
         let start = i64::from(prefix.net.is_some_and(|net| net.prefix_len() < 31));
-        let before = |other: &usize| {
-            let name = |n: usize| &self.nodes[ties[n].node].name;
-            (name(*other), *other) < (name(number), number)
-        };
-        let place = |count: usize| i64::try_from(count).ok();
         let address = match way {
             Some(Allocation::ByNumber) => host(i64::from(node.id)),
-            Some(Allocation::InOrder) => place(number).and_then(|n| host(start + n)),
-            Some(Allocation::Pair) => {
-                place((0..ties.len()).filter(before).count()).and_then(|n| host(start + n))
+            Some(Allocation::InOrder | Allocation::Pair) => {
+                i64::try_from(place).ok().and_then(|place| host(start + place))
             }
             None => None,
         };

@@ -11,7 +11,7 @@ use super::{Node, Nodes, as_net};
 use crate::at::At;
 use crate::draft::{self, Draft};
 use crate::write::scalar;
-use crate::{Job, NOT_CHOSEN, Result, source, valid_name, wrong};
+use crate::{Job, NOT_CHOSEN, Result, Verdict, source, valid_name, wrong};
 
 /// Modules that are read.
 const MODULES: [&str; 2] = ["ospf", "bgp"];
@@ -26,6 +26,9 @@ const REASONS: &[(&str, bool, &str)] = &[
     ("mgmt", true, "there is no management network"),
     ("graph", true, "only matters to its drawing"),
 ];
+
+/// The highest number of a node where `defaults.const.MAX_NODE_ID` says no other.
+const MOST_NODES: u32 = 150;
 
 /// Nodes that are not in the lab, with the reason.
 pub(super) type LeftOut = Vec<(String, String)>;
@@ -42,7 +45,6 @@ pub(super) struct Others {
 pub(super) fn read<'a>(
     job: &Job<'_>,
     root: &At<'a>,
-    pools: &mut Pools,
     draft: &mut Draft,
 ) -> Result<(Nodes<'a>, Others)> {
     let groups = groups::read(root);
@@ -51,12 +53,8 @@ pub(super) fn read<'a>(
     job.check_choice(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
     let mut nodes = vec![];
     let mut others = Others::default();
-    let given = |at: &Option<At<'_>>| -> Option<u32> { at.as_ref()?.text_of("id")?.parse().ok() };
-    // All given numbers first: a node without one must not take a later node's.
-    let mut taken: BTreeSet<u32> = named.iter().filter_map(|(_, at)| given(at)).collect();
-    for (name, at) in named {
-        let id = given(&at).or_else(|| (1..).find(|id| !taken.contains(id))).unwrap_or(0);
-        taken.insert(id);
+    let numbers = numbers(job, root, &named);
+    for ((name, at), id) in named.into_iter().zip(numbers) {
         // It has its number all the same, so that the addresses of the others stay those of the
         // whole lab.
         if !job.wants(&name) {
@@ -111,7 +109,7 @@ pub(super) fn read<'a>(
             others.bridges.push((name, switch));
             continue;
         }
-        nodes.push(one(job, (name, id, device), at.as_ref(), layers, pools, draft));
+        nodes.push(one(job, (name, id, device), at.as_ref(), layers, draft));
     }
     groups.iter().for_each(|group| rest(&group.at));
     modules(root, &nodes);
@@ -173,12 +171,51 @@ fn names<'a>(root: &At<'a>, groups: &[Group<'a>]) -> Vec<(String, Option<At<'a>>
     named
 }
 
+/// The numbers of nodes: those that they say, and of others the lowest that are free.
+fn numbers(job: &Job<'_>, root: &At<'_>, named: &[(String, Option<At<'_>>)]) -> Vec<u32> {
+    let bound = find(root, "defaults.const.MAX_NODE_ID");
+    bound.iter().for_each(At::carried);
+    let bound = bound.and_then(|at| at.text()?.parse().ok()).unwrap_or(MOST_NODES);
+    // All given numbers first: a node without one must not take a later node's.
+    let mut taken = BTreeSet::new();
+    let mut given = |(_, at): &(String, Option<At<'_>>)| -> Option<u32> {
+        let at = at.as_ref()?.get("id")?;
+        let number = at.text().and_then(|text| text.parse::<u32>().ok()).filter(|id| *id > 0);
+        match number {
+            Some(number) if !taken.insert(number) => {
+                at.changed("netlab itself refuses a number that another node has");
+            }
+            Some(number) if number > bound => at.changed(format!(
+                "netlab itself refuses numbers above {bound}, unless `defaults.const.MAX_NODE_ID` allows them"
+            )),
+            Some(_) => {}
+            None => at.odd(&format!("a number from 1 to {bound}")),
+        }
+        number
+    };
+    let given: Vec<Option<u32>> = named.iter().map(&mut given).collect();
+    let mut free = (1..).filter(|id| !taken.contains(id));
+    let numbers = given.iter().map(|given| given.or_else(|| free.next()).unwrap_or(0));
+    let numbers: Vec<u32> = numbers.collect();
+    // Of those after it the same is true.
+    let over = |(number, given): (&u32, &Option<u32>)| given.is_none() && *number > bound;
+    if let Some(place) = numbers.iter().zip(&given).position(over) {
+        let (name, at) = &named[place];
+        let line = at.as_ref().map_or(1, |at| at.place.line);
+        let id = job.ledger.enter(job.file, line, format!("the number of {name}"));
+        let why = format!(
+            "netlab itself has no numbers above {bound}, unless `defaults.const.MAX_NODE_ID` allows them"
+        );
+        job.ledger.say(id, Verdict::Changed(why));
+    }
+    numbers
+}
+
 fn one<'a>(
     job: &Job<'_>,
     (name, id, device): (String, u32, &str),
     at: Option<&At<'a>>,
     layers: Layers<'a>,
-    pools: &mut Pools,
     draft: &mut Draft,
 ) -> Node<'a> {
     let new = draft.free_name(&valid_name(&name));
@@ -190,14 +227,8 @@ fn one<'a>(
         None => device == "linux",
     };
     let own = Layers(layers.0[..layers.0.len() - 1].to_vec(), None);
-    let loopback = loopback(&own, is_host, id, pools);
-    if let Some(net) = loopback {
-        made.keys.push(("loopback", format!("[\"{}\"]", as_net(net))));
-    }
     image(job, &layers, device, &mut made);
     draft.nodes.push(made);
-    let router_id = layers.router_id("router_id");
-    let router_id = router_id.or(loopback.or(pools.of_node("router_id", id)).map(|net| net.addr()));
     // A host with FRR runs what it or a group of it names, and not the topology's.
     let all = if is_host { &own } else { &layers };
     let modules = if device == "linux" { vec![] } else { own_modules(&own, all) };
@@ -221,13 +252,27 @@ fn one<'a>(
         is_host,
         mtu,
         modules,
-        loopback,
-        router_id,
+        loopback: None,
+        router_id: None,
         asn: None,
         is_reflector: false,
         interfaces: vec![],
         more,
         layers,
+    }
+}
+
+/// Gives nodes their loopbacks, and the addresses that routers are known by.
+pub(super) fn loopbacks(nodes: &mut Nodes<'_>, pools: &mut Pools, draft: &mut Draft) {
+    for node in nodes {
+        let own = Layers(node.layers.0[..node.layers.0.len() - 1].to_vec(), None);
+        node.loopback = loopback(&own, node.is_host, node.id, pools);
+        if let Some((net, made)) = node.loopback.zip(draft.node(&node.new)) {
+            made.keys.insert(0, ("loopback", format!("[\"{}\"]", as_net(net))));
+        }
+        let mut usual = || node.loopback.or(pools.of_node("router_id", node.id));
+        let given = node.layers.router_id("router_id");
+        node.router_id = given.or_else(|| usual().map(|net| net.addr()));
     }
 }
 

@@ -99,7 +99,7 @@ fn on(
     let off = layers.nearest("ospf.network_type").filter(|at| at.text() == Some("false"));
     off.iter().for_each(At::carried);
     // A bridge is a neighbour of its own.
-    let others = interface.peers.len() + usize::from(interface.is_bridged());
+    let others = interface.peers.len() + usize::from(interface.is_bridged);
     let usual = (others == 1).then_some("point-to-point");
     let kind = if off.is_some() { None } else { kind(layers).or(usual) };
     if let Some(kind) = kind {

@@ -26,6 +26,8 @@ struct Pool {
     /// How addresses are given to the ends of a link.
     allocation: Option<Allocation>,
     taken: u32,
+    /// How many prefixes were taken before the first node had its own.
+    before_nodes: Option<u32>,
 }
 
 /// How addresses of a prefix are given to the ends of a link.
@@ -84,6 +86,7 @@ impl Pools {
             unnumbered: None,
             allocation: None,
             taken: 0,
+            before_nodes: None,
         };
         let mut pools = Pools(USUAL.into_iter().map(usual).collect());
         let mut found = vec![];
@@ -167,9 +170,10 @@ impl Pools {
     /// up to that one.
     pub(super) fn of_node(&mut self, name: &str, id: u32) -> Option<Ipv4Net> {
         let pool = self.0.iter_mut().find(|pool| pool.name == name)?;
-        pool.taken = pool.taken.max(id);
+        let number = id.checked_add(*pool.before_nodes.get_or_insert(pool.taken))?;
+        pool.taken = pool.taken.max(number);
         let length = pool.length();
-        let place = id.checked_sub(u32::from(!pool.skips_first()))?;
+        let place = number.checked_sub(u32::from(!pool.skips_first()))?;
         let net = pool.share(place)?;
         let address = u32::from(net.network()).checked_add(u32::from(length < 32))?;
         Ipv4Net::new(Ipv4Addr::from(address), length).ok()
