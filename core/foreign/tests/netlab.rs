@@ -291,6 +291,17 @@ fn addresses_of_small_prefixes_go_by_the_order_of_ends() {
     }
 }
 
+// networklab 26.10, second seed of `cargo xtask oracles netlab`: case 180.
+#[test]
+fn the_only_address_of_a_prefix_is_its_nodes_whatever_it_says() {
+    let import = topology(
+        "nodes: {h: {device: linux}, r: }\nlinks:\n- {h: {ipv4: false}, prefix: 192.168.98.1/32}\n- {r: {ipv4: 7}, prefix: \
+         192.168.98.2/32}\n",
+    );
+    have(&import, &["h:eth1 192.168.98.1/32", "r:eth1 192.168.98.2/32"]);
+    assert!(matches!(verdict(&import, "links[0].h.ipv4"), Verdict::Changed(_)));
+}
+
 #[test]
 fn pools_of_links_go_by_their_nodes_and_not_by_their_type() {
     let import = topology(

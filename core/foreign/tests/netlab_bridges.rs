@@ -166,6 +166,19 @@ fn addresses_beside_a_bridge_are_those_of_a_pair() {
     );
 }
 
+// networklab 26.10, second seed of `cargo xtask oracles netlab`: case 100. A network that a bridge joins does nothing to its links.
+#[test]
+fn traffic_control_is_that_of_ends_where_a_bridge_joins() {
+    let import = topology(
+        "nodes:\n  a:\n  b:\n  br: {device: linux, role: bridge}\nlinks:\n- {a: , b: {tc.loss: 1}, bridge: br, tc: \
+         {delay: 1}}\n- {a: , br: , tc.delay: 2}\n",
+    );
+    assert!(import.lab.contains("b: {loss: 1%}}"), "{}", import.lab);
+    assert!(!import.lab.contains("delay: 1ms"), "{}", import.lab);
+    assert!(import.lab.contains("delay: 2ms"), "{}", import.lab);
+    assert!(matches!(verdict(&import, "links[0].tc.delay"), Verdict::LeftOut(_)));
+}
+
 // networklab 26.10 of random topologies: case 173. Behind a bridge a node is one neighbour whatever the number of its links, and
 // not its own.
 #[test]
@@ -193,7 +206,7 @@ fn two_links_to_one_bridge_are_one_neighbour() {
         ("d", "eth1", "area 0.0.0.0 passive"),
         ("d", "eth2", "area 0.0.0.0"),
     ] {
-        assert!(said(&node, iface).ends_with(want), "{node}:{iface}: {}", said(node, iface));
+        assert!(said(node, iface).ends_with(want), "{node}:{iface}: {}", said(node, iface));
     }
     // Two systems have one session over it.
     let import = topology(

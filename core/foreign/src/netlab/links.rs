@@ -50,6 +50,9 @@ struct Purpose<'a> {
     is_bridged: bool,
 }
 
+/// The name of a link's end, with its attributes.
+type Called<'a> = (&'a str, Option<At<'a>>);
+
 /// A link as it is written, and the group that it is in.
 type Written<'a> = (At<'a>, Option<At<'a>>);
 
@@ -231,7 +234,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// The names of a link's ends, with their attributes.
-    fn ends(&self, at: &At<'a>) -> Vec<(&'a str, Option<At<'a>>)> {
+    fn ends(&self, at: &At<'a>) -> Vec<Called<'a>> {
         let list = at.get("interfaces").map_or_else(|| at.items(), |at| at.items());
         if let Some(text) = at.text() {
             return text.split('-').map(|word| (word.trim(), None)).collect();
@@ -276,7 +279,19 @@ impl<'a> Reader<'a, '_> {
         for number in 0..ties.len() {
             ends.push(self.interface(number, (ties, &addresses), purpose, layers));
         }
-        self.wire(ends, ties, layers);
+        let shaped: Vec<_> = ties
+            .iter()
+            .map(|tie| match joined {
+                // Of a network's attributes netlab gives the links of a bridge only the MTU.
+                Some(_) => shaped(tie, &Layers::default()),
+                None => shaped(tie, layers),
+            })
+            .collect();
+        if joined.is_some() {
+            let why = "netlab gives links of a bridge no `tc` of their network";
+            layers.0.iter().for_each(|at| reasons(at, &[("tc", false, why)]));
+        }
+        self.wire(ends, ties, layers, shaped);
         fits
     }
 
@@ -446,8 +461,7 @@ impl<'a> Reader<'a, '_> {
         match ties.len() as u64 {
             _ if kind == "p2p" => (all > 1).then_some(Allocation::Pair),
             2 if all == 2 => Some(Allocation::Pair),
-            // A single node has all of it.
-            1 if all == 1 => Some(Allocation::InOrder),
+            1 if all == 1 => Some(Allocation::Alone),
             _ if all > 1 && most <= usable => Some(Allocation::ByNumber),
             count if all > 1 && count <= usable => Some(Allocation::InOrder),
             _ => None,
@@ -475,7 +489,13 @@ impl<'a> Reader<'a, '_> {
             let address = Ipv4Addr::from(u32::try_from(start.checked_add_signed(n)?).ok()?);
             net.contains(&address).then(|| Ipv4Net::new(address, net.prefix_len()).ok())?
         };
-        if let Some(at) = tie.at.as_ref().and_then(|at| at.get("ipv4")) {
+        let own = tie.at.as_ref().and_then(|at| at.get("ipv4"));
+        if way == Some(Allocation::Alone) {
+            let why = "the node has the only address of the prefix, whatever this says";
+            own.iter().for_each(|at| at.changed(why));
+            return (prefix.net, false);
+        }
+        if let Some(at) = own {
             let text = at.text().unwrap_or_default();
             if ["true", "false"].contains(&text.to_ascii_lowercase().as_str()) {
                 at.carried();
@@ -499,7 +519,7 @@ impl<'a> Reader<'a, '_> {
             Some(Allocation::InOrder | Allocation::Pair) => {
                 i64::try_from(place).ok().and_then(|place| host(start + place))
             }
-            None => None,
+            Some(Allocation::Alone) | None => None,
         };
         let is_unnumbered = match prefix.unnumbered {
             Some(Unnumbered::All) => true,
@@ -533,11 +553,18 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// One wire, one that leads nowhere, or a switch with a wire for each end.
-    fn wire(&mut self, ends: Vec<End>, ties: &[Tie<'a>], layers: &Layers<'a>) {
+    fn wire(
+        &mut self,
+        ends: Vec<End>,
+        ties: &[Tie<'a>],
+        layers: &Layers<'a>,
+        mut shaped: Vec<Keys>,
+    ) {
         let mtu = self.mtus(&ends, ties, layers);
         match <[End; 2]>::try_from(ends) {
             Ok(ends) => {
-                let impairments = [vec![], shaped(&ties[0], layers), shaped(&ties[1], layers)];
+                let second = shaped.pop().unwrap_or_default();
+                let impairments = [vec![], shaped.pop().unwrap_or_default(), second];
                 self.draft.links.push(Link { ends, mtu, impairments, ..Link::default() });
             }
             Err(ends) if ends.len() == 1 => {
@@ -557,8 +584,8 @@ impl<'a> Reader<'a, '_> {
                 let name = self.draft.free_name(&wish);
                 let keys = mtu.map(|mtu| ("mtu", mtu.to_string())).into_iter().collect();
                 self.draft.switches.push(Switch { name: name.clone(), keys });
-                for (end, tie) in ends.into_iter().zip(ties) {
-                    let impairments = [vec![], shaped(tie, layers), vec![]];
+                for (end, shaped) in ends.into_iter().zip(shaped) {
+                    let impairments = [vec![], shaped, vec![]];
                     let ends = [end, End::port(&name)];
                     self.draft.links.push(Link { ends, impairments, ..Link::default() });
                 }
@@ -567,8 +594,11 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
+/// Keys of an impairment.
+type Keys = Vec<(&'static str, String)>;
+
 /// What an end does to what it sends.
-fn shaped(tie: &Tie<'_>, layers: &Layers<'_>) -> Vec<(&'static str, String)> {
+fn shaped(tie: &Tie<'_>, layers: &Layers<'_>) -> Keys {
     let own = tie.at.iter().filter(|at| at.text().is_none());
     traffic(&Layers(own.chain(&layers.0).cloned().collect(), None))
 }

@@ -39,6 +39,8 @@ pub(super) enum Allocation {
     InOrder,
     /// By the numbers of nodes.
     ByNumber,
+    /// The only address to the only node.
+    Alone,
 }
 
 /// Which interfaces of a link without addresses have the loopback's.

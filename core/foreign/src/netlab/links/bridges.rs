@@ -3,7 +3,7 @@
 //! netlab makes a VLAN of each such network, and of its ends links of two: the bridge and a node. So an address depends on
 //! the place in such a pair, and a bridge is a neighbour like any other.
 
-use super::{Address, At, Purpose, Reader, Tie, Written, is_disabled, shaped, shared};
+use super::{Address, At, Called, Purpose, Reader, Tie, Written, is_disabled, shaped, shared};
 use super::{Allocation, Layers, Prefix, Unnumbered};
 use crate::draft::{End, Link};
 
@@ -59,10 +59,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// The bridge of a link of two ends, and the other end with its place.
-    pub(super) fn to_bridge(
-        &self,
-        at: &At<'a>,
-    ) -> Option<(usize, usize, (&'a str, Option<At<'a>>))> {
+    pub(super) fn to_bridge(&self, at: &At<'a>) -> Option<(usize, usize, Called<'a>)> {
         let bridge = |name: &str| self.others.bridges.iter().position(|(known, _)| known == name);
         let [one, two] = <[_; 2]>::try_from(self.ends(at)).ok()?;
         match (bridge(one.0), bridge(two.0)) {
