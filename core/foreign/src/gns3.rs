@@ -3,6 +3,7 @@
 //! Carried are VPCS hosts with their startup files, Ethernet switches with their VLANs, hubs, NAT, clouds, and Docker nodes.
 //! Nodes of vendors' images (`dynamips`, `iou`, `qemu`, ...) are left out, with their links.
 
+mod between;
 mod links;
 mod nat;
 mod nodes;
@@ -61,6 +62,7 @@ pub(crate) fn read(job: &Job<'_>, content: &[u8]) -> Result<Draft> {
     }
     // After links: rules of ports are by what is linked there.
     vlans::carry(&switches, &linked, &mut draft);
+    between::bridges(&mut draft);
     // Doors before hosts, which get addresses of their networks.
     nat::doors(&mut draft);
     nodes::addresses(job, &places, &topology, &mut draft);

@@ -56,7 +56,13 @@ fn switches_of_gns3_have_their_vlans() {
     let of =
         |n: u32| verdict(&odd, &format!("topology.nodes[5].properties.ports_mapping[{n}].vlan"));
     assert_eq!(of(1), Verdict::LeftOut("expected a VLAN from 1 to 4094".into()));
-    assert_eq!(of(2), Verdict::LeftOut("netloom's switches put no tag around another".into()));
+    assert_eq!(of(2), Verdict::Carried);
+    let Verdict::Changed(why) = verdict(&odd, "topology.nodes[5].properties.ports_mapping[2].type")
+    else {
+        panic!("{:#?}", odd.items)
+    };
+    assert!(why.starts_with("an access port of VLAN 1: "), "{why}");
+    assert!(odd.lab.contains("\"Switch2\": {vlan: 1}"), "{}", odd.lab);
     assert_eq!(of(4), Verdict::Changed("no link ends there".into()));
 }
 

@@ -260,10 +260,10 @@ fn filters_of_gns3_do_what_they_do_there() {
     assert!(lab.links[0].impairments[0].drop.is_none());
 }
 
-/// gns3-server 2.2.61: filters act at clouds and NAT nodes, too. A switch with VLANs cannot have such a wire, and takes none from others;
-/// two of its ports that lead to one end have one rule.
+/// gns3-server 2.2.61: filters act at clouds and NAT nodes, too. A switch with VLANs has such a wire by a bridge, and takes none from
+/// others; each of two ports that lead to one end has its own rule.
 #[test]
-fn wires_at_doors_go_alone_and_ports_have_their_own_rules() {
+fn wires_at_doors_have_a_bridge_and_ports_have_their_own_rules() {
     let door = |id: &str, kind: &str| {
         format!(
             "{{\"node_id\": \"{id}\", \"node_type\": \"{kind}\", \"name\": \"{id}\", \"properties\": {{\"ports_mapping\": [{{\"interface\": \"{id}0\", \"name\": \"x\", \"port_number\": 0, \"type\": \"ethernet\"}}]}}}}"
@@ -315,11 +315,14 @@ fn wires_at_doors_go_alone_and_ports_have_their_own_rules() {
     let (import, lab) = of("f.gns3", &text);
     let delays: Vec<u128> =
         lab.links.iter().map(|link| link.impairments[0].delay.as_millis()).collect();
-    assert!(delays.contains(&7) && !delays.contains(&9), "{}", import.lab);
-    left_out(&at(&import, 13, "links[1].link_id"), "cannot have a wire");
+    assert!(delays.contains(&7) && delays.contains(&9), "{}", import.lab);
+    assert!(import.left_out().all(|item| item.line != 13), "{:?}", import.items);
+    for link in ["{ends: [vlans, between], delay: 9ms}", "{ends: [between, \"host:c20\"]}"] {
+        assert!(import.lab.contains(link), "{link}: {}", import.lab);
+    }
     // Where several links lead from a switch to one object, ports are called after their links.
     let rules = [
-        "\"host:c20\": {vlan: 20}",
+        "\"between\": {vlan: 20}",
         "\"vlans--internet\": {vlan: 20}",
         "\"vlans--internet#2\": {vlan: 30}",
         "\"vlans--plain\": {vlan: 50}",

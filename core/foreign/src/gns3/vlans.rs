@@ -78,8 +78,17 @@ fn rule(port: &At<'_>) -> Option<String> {
     let rule = match port.text_of("type").unwrap_or("access") {
         "access" => format!("vlan: {vlan}"),
         "dot1q" => format!("trunk: all, native: {vlan}"),
+        // To frames without tags it is an access port; those with tags it takes none of.
+        "qinq" => {
+            port.get("type").iter().for_each(|at| {
+                at.changed(format!(
+                    "an access port of VLAN {vlan}: netloom's switches put no tag around another, and drop frames with tags there"
+                ));
+            });
+            format!("vlan: {vlan}")
+        }
         _ => {
-            port.left_out("netloom's switches put no tag around another");
+            port.left_out("expected access, dot1q or qinq");
             return None;
         }
     };
