@@ -32,29 +32,50 @@ pub(super) fn lasting<'a>(job: &Job<'_>, device: &'a Device) -> Vec<Given<'a>> {
         let again = || Verdict::Changed("a later line gives it again".into());
         before.into_iter().filter(|before| *before != id).for_each(|b| job.ledger.say(b, again()));
     }
-    let counts = |(key, value, id): &Given<'_>| {
-        slots(key, value).iter().all(|slot| last.get(slot) == Some(id))
+    let ports = published(all());
+    for (key, _, id) in all() {
+        if key == "port" && !ports.contains(&id) {
+            let why = "another line publishes the same port";
+            job.ledger.say(id, Verdict::Changed(why.into()));
+        }
+    }
+    let counts = |(key, value, id): &Given<'_>| match *key {
+        "port" => ports.contains(id),
+        _ => slots(key, value).iter().all(|slot| last.get(slot) == Some(id)),
     };
     all().filter(counts).collect()
+}
+
+/// The lines whose ports are published. Kathara keeps the device's port by that of the host, at the place of the first line
+/// that names it; Docker then keeps the host's port by that of the device, where the last place counts.
+fn published<'a>(options: impl Iterator<Item = Given<'a>>) -> Vec<Id> {
+    let mut by_host: Vec<(String, String, Id)> = vec![];
+    for (_, value, id) in options.filter(|(key, ..)| *key == "port") {
+        let (ports, protocol) = value.split_once('/').unwrap_or((value, "tcp"));
+        let (host, to) = ports.split_once(':').unwrap_or(("3000", ports));
+        let [host, to] = [host, to].map(|port| format!("{port}/{}", protocol.to_ascii_lowercase()));
+        match by_host.iter_mut().find(|(known, ..)| *known == host) {
+            Some(known) => *known = (host, to, id),
+            None => by_host.push((host, to, id)),
+        }
+    }
+    let is_last =
+        |place: usize| by_host[place + 1..].iter().all(|(_, to, _)| *to != by_host[place].1);
+    (0..by_host.len()).filter(|place| is_last(*place)).map(|place| by_host[place].2).collect()
 }
 
 /// What an option takes the place of.
 fn slots(key: &str, value: &str) -> Vec<String> {
     let name = |end: char| value.split(end).next().unwrap_or_default().trim().to_owned();
     match key {
-        "exec" => vec![],
+        // Of ports see `published`.
+        "exec" | "port" => vec![],
         "sysctl" | "env" | "ulimit" => vec![format!("{key} {}", name('='))],
         "volume" => {
             let parts = folder::parts(value);
             let from = parts.first().and_then(|path| clean(path)).unwrap_or_default();
             let to = parts.get(1).map(|to| to.trim_end_matches('/')).unwrap_or_default();
             vec![format!("volume from {from}"), format!("volume to {to}")]
-        }
-        "port" => {
-            let (ports, protocol) = value.split_once('/').unwrap_or((value, "tcp"));
-            let (host, to) = ports.split_once(':').unwrap_or(("3000", ports));
-            let protocol = protocol.to_ascii_lowercase();
-            vec![format!("port {host}/{protocol}"), format!("port to {to}/{protocol}")]
         }
         key => vec![key.to_owned()],
     }
