@@ -291,6 +291,16 @@ fn addresses_of_small_prefixes_go_by_the_order_of_ends() {
     }
 }
 
+// networklab 26.10, third seed of `cargo xtask oracles netlab`: case 55.
+#[test]
+fn a_host_has_the_loopback_that_a_key_with_dots_asks_for() {
+    let import = topology(
+        "addressing.core: {ipv4: 10.7.0.0/24, prefix: 31}\nnodes: {r: {role: host, loopback.pool: core}, s: }\nlinks: [r-s]\n",
+    );
+    assert!(import.lab.contains("loopback: [\"10.7.0.1/31\"]"), "{}", import.lab);
+    assert_eq!(verdict(&import, "nodes.r.\"loopback.pool\""), Verdict::Carried);
+}
+
 // networklab 26.10, second seed of `cargo xtask oracles netlab`: case 180.
 #[test]
 fn the_only_address_of_a_prefix_is_its_nodes_whatever_it_says() {

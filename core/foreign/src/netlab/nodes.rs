@@ -311,7 +311,11 @@ fn loopback(own: &Layers<'_>, is_host: bool, id: u32, pools: &mut Pools) -> Opti
     let wanted = match says.map(str::to_ascii_lowercase).as_deref() {
         Some("false") => false,
         Some(_) => true,
-        None => !is_host || asked.is_some() || own.nearest("loopback.ipv4").is_some(),
+        None => {
+            // A key with dots is one of its own, beside `loopback`.
+            let has = |key: &&str| own.nearest(key).is_some();
+            !is_host || asked.is_some() || ["loopback.ipv4", "loopback.pool"].iter().any(has)
+        }
     };
     if !wanted {
         return None;
