@@ -1,0 +1,136 @@
+//! Writing a segment: frames to blocks, each packet stored once.
+//!
+//! Frames are the same packet if hops may have made one of the other (`netloom_packet::identity`), if everything behind the transport
+//! header is equal by a keyed hash of 64 bits, and if they were seen at different links. Two equal packets on one link
+//! are two. What is remembered is bounded: some 260,000 packets, and never more than a segment's.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use netloom_packet::headers::Headers;
+use netloom_packet::identity;
+use netloom_pcap::run::Record;
+use netloom_pcap::{InterfaceId, ng};
+
+use crate::block::{self, Head, Seen, length};
+use crate::flow::Flow;
+use crate::index::{Building, Index};
+
+/// Packets of one of the two halves of what is remembered.
+const HALF: usize = 1 << 17;
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It is stored.
+    Stored,
+    /// Its packet is stored already; this is one more sighting of it.
+    Again,
+}
+
+/// A stored packet.
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    place: u64,
+    /// Its links, by their number modulo 128: that two share a bit only stores a packet again.
+    links: u128,
+}
+
+/// A segment under way.
+#[derive(Debug)]
+pub struct Segment<S> {
+    head: Head,
+    at: u64,
+    building: Building,
+    hasher: S,
+    /// Younger and older packets.
+    young: HashMap<u64, Stored, S>,
+    old: HashMap<u64, Stored, S>,
+}
+
+impl<S: BuildHasher + Clone> Segment<S> {
+    /// Begins a segment: appends its head. `hasher` has to be keyed, since frames may come from an attacker.
+    pub fn begin(out: &mut Vec<u8>, head: Head, about: &ng::Section<'_>, hasher: S) -> Segment<S> {
+        let before = out.len();
+        ng::section(out, about);
+        block::put_head(out, head);
+        let map = || HashMap::with_hasher(hasher.clone());
+        let (young, old) = (map(), map());
+        let at = (out.len() - before) as u64;
+        Segment { head, at, building: Building::default(), hasher, young, old }
+    }
+
+    /// Appends a link; they are numbered from 0.
+    pub fn link(&mut self, out: &mut Vec<u8>, link: &ng::Interface<'_>) {
+        let before = out.len();
+        ng::interface(out, link);
+        self.at += (out.len() - before) as u64;
+        self.building.link(link.name);
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.at
+    }
+
+    /// Appends a frame seen at a link.
+    pub fn add(&mut self, out: &mut Vec<u8>, link: InterfaceId, record: &Record<'_>) -> Kept {
+        let (frame, before) = (record.data, out.len());
+        let headers = headers(frame).min(frame.len());
+        let (own, tail) = frame.split_at(headers);
+        let key = self.hasher.hash_one((identity(frame), tail));
+        let again = self.again(key, link);
+        let seen = Seen {
+            at: self.at,
+            place: again.unwrap_or(self.at),
+            interface: link,
+            time_ns: record.time_ns,
+            original: record.original,
+            flags: block::flags(record),
+            own,
+            shared: length(tail.len()),
+        };
+        if again.is_some() {
+            block::put_sighting(out, &seen);
+        } else {
+            out.extend_from_slice(record.bytes);
+            if let Some(number) = out.get_mut(before + 8..before + 12) {
+                number.copy_from_slice(&link.to_le_bytes());
+            }
+        }
+        self.at += (out.len() - before) as u64;
+        self.building.add(&seen, self.at, Flow::of(frame));
+        if again.is_some() { Kept::Again } else { Kept::Stored }
+    }
+
+    /// Ends it: its index.
+    pub fn finish(self) -> Index {
+        self.building.finish(self.head, self.at)
+    }
+
+    /// The place of a packet that was not seen at this link yet; otherwise remembers it as stored here.
+    fn again(&mut self, key: u64, link: InterfaceId) -> Option<u64> {
+        let bit = 1 << (link % 128);
+        for half in [&mut self.young, &mut self.old] {
+            if let Some(stored) = half.get_mut(&key).filter(|stored| stored.links & bit == 0) {
+                stored.links |= bit;
+                return Some(stored.place);
+            }
+        }
+        if self.young.len() >= HALF {
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
+        }
+        self.young.insert(key, Stored { place: self.at, links: bit });
+        None
+    }
+}
+
+/// Bytes of all headers that a hop may change: up to the payload of TCP and UDP, of other IP packets up to the transport
+/// header and the checksum in it, of other frames none.
+fn headers(frame: &[u8]) -> usize {
+    /// Of SCTP 12 bytes, and of ICMP and UDP-Lite 8, hold a checksum.
+    const MOST_OTHER: usize = 12;
+    let ip = Headers::parse(frame).ok().and_then(|headers| headers.ip);
+    ip.map_or(0, |ip| ip.payload.unwrap_or(ip.end.min(ip.transport + MOST_OTHER)))
+}

@@ -1,0 +1,179 @@
+//! Where a recording is: one folder a lab, with its segments, their indexes, a lock and a status file.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use netloom_sys::Failure;
+use netloom_sys::trusted::TrustedDir;
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
+
+use crate::status::Status;
+use crate::{Error, Result};
+
+const LOCK: &str = "lock";
+const STATUS: &str = "status.json";
+const LOG: &str = "record.log";
+
+/// A recording's folder.
+#[derive(Debug)]
+pub struct Folder {
+    lab: String,
+    dir: TrustedDir,
+}
+
+/// Segments, the oldest first, by their numbers.
+pub type Segments = Vec<u64>;
+
+impl Folder {
+    /// Where this user's recordings are: in `$NETLOOM_DATA_DIR/records`, else in /var/lib/netloom/records for root, else in
+    /// `$XDG_DATA_HOME/netloom/records` or ~/.local/share/netloom/records.
+    ///
+    /// # Errors
+    /// An ordinary user without a home.
+    pub fn root() -> Result<PathBuf> {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let data = set("NETLOOM_DATA_DIR").or_else(|| {
+            if rustix::process::geteuid().is_root() {
+                return Some("/var/lib/netloom".into());
+            }
+            let data = set("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
+            let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
+            data.map(|data| data.join("netloom"))
+        });
+        let none = || Failure::new("recordings", "find their folder", "there is no HOME");
+        let data = data.ok_or_else(none)?;
+        Ok(std::path::absolute(&data).unwrap_or(data).join("records"))
+    }
+
+    /// The folder of a lab, which is made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made, or others could change it.
+    pub fn make(root: &std::path::Path, lab: &str) -> Result<Folder> {
+        let dir = TrustedDir::make_in_home(root)?.make_dir(lab)?;
+        Ok(Folder { lab: lab.to_owned(), dir })
+    }
+
+    /// The folder of a lab that was recorded.
+    ///
+    /// # Errors
+    /// [`Error::None`]; others could change it.
+    pub fn open(root: &std::path::Path, lab: &str) -> Result<Folder> {
+        let none = || Error::None { lab: lab.to_owned() };
+        if !root.is_dir() {
+            return Err(none());
+        }
+        let dir = TrustedDir::make_in_home(root)?.dir(lab)?.ok_or_else(none)?;
+        Ok(Folder { lab: lab.to_owned(), dir })
+    }
+
+    /// The lab.
+    pub fn lab(&self) -> &str {
+        &self.lab
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn dir(&self) -> &TrustedDir {
+        &self.dir
+    }
+
+    /// Takes the lock: its holder may write the recording. The kernel frees it with the process.
+    ///
+    /// # Errors
+    /// [`Error::Busy`].
+    pub fn lock(&self) -> Result<File> {
+        let file = self.dir.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+        match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+                Err(Error::Busy { lab: self.lab.clone(), pid: self.holder() })
+            }
+            Err(e) => Err(Failure::path(self.dir.path_of(LOCK), "lock", e).into()),
+        }
+    }
+
+    /// The process that holds the lock. Not for this process itself: its lock would end with the file that is opened here.
+    pub fn holder(&self) -> Option<i32> {
+        let file = self.dir.open_file(LOCK, OFlags::RDWR).ok()?;
+        let asked = Flock::from(FlockType::WriteLock);
+        let found = fcntl_getlk(&file, &asked).ok()??;
+        found.pid.map(|pid| pid.as_raw_nonzero().get())
+    }
+
+    /// The numbers of its segments.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn segments(&self) -> Result<Segments> {
+        let names = self.dir.entries()?;
+        let number = |name: &std::ffi::OsString| name.to_str()?.strip_suffix(SEGMENT)?.parse().ok();
+        let mut found: Segments = names.iter().filter_map(|(name, _)| number(name)).collect();
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Removes a segment with its index.
+    pub(crate) fn remove(&self, number: u64) -> Result<()> {
+        self.dir.remove_file(segment_name(number))?;
+        self.dir.remove_file(index_name(number))?;
+        Ok(())
+    }
+
+    /// Empties and opens the recorder's log.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn log(&self) -> Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
+        Ok(self.dir.open_file(LOG, flags)?)
+    }
+
+    /// Removes a recording that nobody writes.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]; something cannot be removed.
+    pub fn delete(self) -> Result<()> {
+        let lock = self.lock()?;
+        for (name, _) in self.dir.entries()? {
+            self.dir.remove_file(&name)?;
+        }
+        drop(lock);
+        let failed = Failure::of(self.dir.path().display().to_string(), "remove");
+        Ok(std::fs::remove_dir(self.dir.path()).map_err(failed)?)
+    }
+
+    /// What the recorder said last.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn status(&self) -> Result<Option<Status>> {
+        let Some(content) = self.dir.read(STATUS)? else { return Ok(None) };
+        let wrong = |e| Failure::path(self.dir.path_of(STATUS), "read", e);
+        Ok(Some(serde_json::from_slice(&content).map_err(wrong)?))
+    }
+
+    /// Says how it goes.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn tell(&self, status: &Status) -> Result<()> {
+        let content = serde_json::to_vec(status)
+            .map_err(|e| Failure::path(self.dir.path_of(STATUS), "write", e))?;
+        Ok(self.dir.write(STATUS, &content)?)
+    }
+}
+
+const SEGMENT: &str = ".pcapng";
+
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{number:010}{SEGMENT}")
+}
+
+pub(crate) fn index_name(number: u64) -> String {
+    format!("{number:010}.index")
+}

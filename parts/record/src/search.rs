@@ -1,0 +1,261 @@
+//! Answers from a recording, segment by segment, in order of boot time.
+//!
+//! The newest segment may be written meanwhile: it is read up to its last whole block. A segment that the recorder
+//! removes meanwhile is left out, and counted. Order: frames are sorted within what one segment and the beginning of the
+//! next hold; one that came later than that into the recording stands behind, as captures of several links have it, too.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use netloom_sighting::{Block, Group, Index, Seen, blocks};
+use netloom_sys::{Failure, trusted};
+use rustix::fs::OFlags;
+
+use crate::Result;
+use crate::folder::{Folder, index_name, segment_name};
+use crate::question::Question;
+
+/// Longest block that is read to complete a sighting: a frame of 256 MiB is the most that a capture file has.
+const MOST_BLOCK: usize = (1 << 28) + 4096;
+
+/// A frame of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// When it was seen, in nanoseconds since 1970 UTC.
+    pub time_ns: u64,
+    /// When, in nanoseconds since the machine began to run: the order of frames, whatever the clock does.
+    pub order_ns: i64,
+    /// The link.
+    pub link: Rc<str>,
+    /// Its length on the wire.
+    pub original: u32,
+    /// `epb_flags` of pcapng.
+    pub flags: u32,
+    /// A number common to all sightings of the packet.
+    pub packet: u64,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Segments that may hold what was asked for.
+    pub segments: usize,
+    /// Those that were removed or could not be read meanwhile.
+    pub gone: usize,
+    /// Bytes of blocks read.
+    pub bytes: u64,
+    /// Frames found.
+    pub found: u64,
+}
+
+/// Calls `visit` with each frame that is asked for, in order, until that says `false`.
+///
+/// # Errors
+/// The folder cannot be read; those of `visit`.
+pub fn search<E: From<crate::Error>>(
+    folder: &Folder,
+    question: &Question,
+    mut visit: impl FnMut(&Frame) -> std::result::Result<bool, E>,
+) -> std::result::Result<Looked, E> {
+    let mut looked = Looked::default();
+    let mut waiting: Vec<Frame> = vec![];
+    let numbers = folder.segments()?;
+    for (at, number) in numbers.iter().enumerate() {
+        let is_last = at + 1 == numbers.len();
+        match Opened::open(folder, *number, question)? {
+            Opening::Gone => looked.gone += 1,
+            Opening::Empty => {}
+            Opening::Open(segment) => {
+                // All earlier than this segment are complete.
+                waiting.sort_by_key(|frame| frame.order_ns);
+                let begin = segment.begin();
+                let ready = waiting.partition_point(|frame| frame.order_ns < begin);
+                for frame in waiting.drain(..ready) {
+                    looked.found += 1;
+                    if !visit(&frame)? {
+                        return Ok(looked);
+                    }
+                }
+                looked.segments += 1;
+                match segment.find(question, &mut waiting) {
+                    Ok(bytes) => looked.bytes += bytes,
+                    Err(_) if !is_last => looked.gone += 1,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+    waiting.sort_by_key(|frame| frame.order_ns);
+    for frame in &waiting {
+        looked.found += 1;
+        if !visit(frame)? {
+            break;
+        }
+    }
+    Ok(looked)
+}
+
+enum Opening {
+    Gone,
+    /// It has no head yet, or nothing of what is asked for.
+    Empty,
+    Open(Opened),
+}
+
+struct Opened {
+    number: u64,
+    file: File,
+    path: std::path::PathBuf,
+    index: Index,
+    links: Vec<Rc<str>>,
+    groups: Vec<Group>,
+    /// All bytes, if they had to be read for the index.
+    whole: Option<Vec<u8>>,
+}
+
+impl Opened {
+    fn open(folder: &Folder, number: u64, question: &Question) -> Result<Opening> {
+        let (name, dir) = (segment_name(number), folder.dir());
+        let file = match dir.open_file(&name, OFlags::RDONLY) {
+            Err(e) if trusted::is_missing(&e) => return Ok(Opening::Gone),
+            opened => opened?,
+        };
+        let path = dir.path_of(&name);
+        let stored = dir.read(index_name(number)).ok().flatten();
+        let length =
+            file.metadata().map_err(Failure::of(path.display().to_string(), "look at"))?.len();
+        let index = stored.and_then(|bytes| Index::decode(&bytes).ok());
+        // An index of a longer segment is not of this one.
+        let index = index.filter(|index| index.end <= length && index.head.number == number);
+        let (index, whole) = match index {
+            Some(index) => (index, None),
+            None => {
+                let bytes = read(&file, &path, 0, usize::try_from(length).unwrap_or(usize::MAX))?;
+                match Index::of(&bytes) {
+                    Some(index) => (index, Some(bytes)),
+                    None => return Ok(Opening::Empty),
+                }
+            }
+        };
+        let links = index.links.iter().map(|link| Rc::from(link.as_str())).collect();
+        let mut opened = Opened { number, file, path, groups: vec![], links, whole, index };
+        opened.choose(question);
+        Ok(if opened.groups.is_empty() { Opening::Empty } else { Opening::Open(opened) })
+    }
+
+    /// Keeps only groups that may hold what is asked for.
+    fn choose(&mut self, question: &Question) {
+        let keys = question.keys();
+        let groups = std::mem::take(&mut self.index.groups).into_iter();
+        self.groups = groups
+            .filter(|group| {
+                group.first < question.until_ns
+                    && group.last >= question.since_ns
+                    && keys.iter().all(|any_of| group.may_have(any_of))
+            })
+            .collect();
+    }
+
+    /// The order of its first frame that may be asked for.
+    fn begin(&self) -> i64 {
+        let first = self.groups.iter().map(|group| group.first).min().unwrap_or(0);
+        self.order(first)
+    }
+
+    fn order(&self, time_ns: u64) -> i64 {
+        time_ns.cast_signed().wrapping_sub(self.index.head.clock)
+    }
+
+    /// Appends what is asked for; returns the number of bytes looked at.
+    fn find(&self, question: &Question, found: &mut Vec<Frame>) -> Result<u64> {
+        let mut looked = 0;
+        for group in &self.groups {
+            let length = usize::try_from(group.end.saturating_sub(group.at)).unwrap_or(0);
+            let bytes = self.bytes(group.at, length)?;
+            looked += bytes.len() as u64;
+            for block in blocks(&bytes, group.at) {
+                let Block::Seen(seen) = block else { continue };
+                if let Some(frame) = self.frame(question, &seen, (group.at, &bytes))? {
+                    found.push(frame);
+                }
+            }
+        }
+        Ok(looked)
+    }
+
+    /// The frame of a block, if it is asked for.
+    fn frame(
+        &self,
+        question: &Question,
+        seen: &Seen<'_>,
+        near: (u64, &[u8]),
+    ) -> Result<Option<Frame>> {
+        let link = usize::try_from(seen.interface).ok().and_then(|at| self.links.get(at));
+        let Some(link) = link.filter(|name| question.has_link(name)) else { return Ok(None) };
+        if !question.has_time(seen.time_ns) {
+            return Ok(None);
+        }
+        let data = if seen.is_again() {
+            match self.whole_frame(seen, near)? {
+                Some(data) => data,
+                // A damaged block has none.
+                None => return Ok(None),
+            }
+        } else {
+            seen.own.to_vec()
+        };
+        Ok(question.has_frame(&data, seen.original).then(|| Frame {
+            time_ns: seen.time_ns,
+            order_ns: self.order(seen.time_ns),
+            link: Rc::clone(link),
+            original: seen.original,
+            flags: seen.flags,
+            packet: self.number << 32 | seen.place,
+            data,
+        }))
+    }
+
+    fn whole_frame(&self, seen: &Seen<'_>, (from, near): (u64, &[u8])) -> Result<Option<Vec<u8>>> {
+        let of = |block: Option<Block<'_>>| match block {
+            Some(Block::Seen(stored)) if !stored.is_again() => seen.frame(stored.own).ok(),
+            _ => None,
+        };
+        if let Some(at) = seen.place.checked_sub(from).and_then(|at| usize::try_from(at).ok()) {
+            return Ok(of(blocks(near.get(at..).unwrap_or_default(), seen.place).next()));
+        }
+        let head = self.bytes(seen.place, 8)?;
+        let length = head.last_chunk::<4>().map_or(0, |four| u32::from_le_bytes(*four));
+        let length = usize::try_from(length).unwrap_or(0).min(MOST_BLOCK);
+        Ok(of(blocks(&self.bytes(seen.place, length)?, seen.place).next()))
+    }
+
+    /// Bytes of the segment, as far as there are.
+    fn bytes(&self, at: u64, length: usize) -> Result<std::borrow::Cow<'_, [u8]>> {
+        let Some(whole) = &self.whole else {
+            return Ok(read(&self.file, &self.path, at, length)?.into());
+        };
+        let at = usize::try_from(at).unwrap_or(usize::MAX).min(whole.len());
+        let end = at.saturating_add(length).min(whole.len());
+        Ok(whole.get(at..end).unwrap_or_default().into())
+    }
+}
+
+/// Up to `length` bytes of a file.
+fn read(file: &File, path: &std::path::Path, at: u64, length: usize) -> Result<Vec<u8>> {
+    let failed = Failure::of(path.display().to_string(), "read");
+    let mut bytes = vec![0; length];
+    let mut done = 0;
+    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(failed(e).into()),
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}

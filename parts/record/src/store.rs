@@ -1,0 +1,332 @@
+//! Writing a recording: the open segment, the ring of closed ones, the books.
+//!
+//! Frames are written as they are given, in whole blocks, through the page cache: what was written survives the process at
+//! any moment. A write that fails ends the segment at its last whole block; its frames are counted as dropped, the oldest
+//! segment gives its place, and the next frames begin a new segment.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::hash::RandomState;
+use std::io::Write;
+
+use netloom_pcap::{ng, run};
+use netloom_sighting::{Head, Index, Kept, Segment};
+use netloom_sys::clock;
+use rustix::fs::OFlags;
+
+use crate::folder::{Folder, index_name, segment_name};
+use crate::status::Books;
+use crate::{LEAST_KEEP, Result};
+
+/// A segment is an eighth of what may be kept, within these bounds.
+const LEAST_SEGMENT: u64 = 256 << 10;
+const MOST_SEGMENT: u64 = 64 << 20;
+
+/// Blocks are written when this many bytes wait, and at the end of each run.
+const WRITE: usize = 1 << 20;
+
+/// A larger difference between two readings of realtime minus boot time is a step of the clock.
+const STEP_NS: u64 = 10_000_000;
+
+/// What segments say of themselves.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The program.
+    pub application: String,
+    /// The operating system.
+    pub os: String,
+    /// The lab.
+    pub comment: String,
+}
+
+/// A link that is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its name in the lab.
+    pub name: String,
+    /// Where its frames are taken.
+    pub description: String,
+}
+
+/// A recording that is being written.
+#[derive(Debug)]
+pub struct Store {
+    folder: Folder,
+    /// Held for its lock.
+    _lock: File,
+    about: About,
+    keep: u64,
+    segment: u64,
+    links: Vec<Link>,
+    next: u64,
+    /// Closed segments with their bytes, the oldest first.
+    closed: VecDeque<(u64, u64)>,
+    open: Option<Open>,
+    hasher: RandomState,
+    books: Books,
+    trouble: Option<String>,
+    /// Realtime minus boot time, in nanoseconds.
+    offset: fn() -> i64,
+}
+
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    file: File,
+    segment: Segment<RandomState>,
+    clock: i64,
+    /// Blocks that are not written yet, and what they are.
+    waiting: Vec<u8>,
+    stored: u64,
+    again: u64,
+    written: u64,
+}
+
+impl Store {
+    /// Begins to write in a folder, after what is there. Indexes that a killed recorder did not write are made; what is
+    /// more than may be kept goes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Busy`]; the folder cannot be read or written.
+    pub fn open(folder: Folder, about: About, keep: u64) -> Result<Store> {
+        Store::open_with(folder, about, keep, offset)
+    }
+
+    /// As [`Store::open`], with a clock: realtime minus boot time, in nanoseconds.
+    pub(crate) fn open_with(
+        folder: Folder,
+        about: About,
+        keep: u64,
+        offset: fn() -> i64,
+    ) -> Result<Store> {
+        let lock = folder.lock()?;
+        let keep = keep.max(LEAST_KEEP);
+        let mut store = Store {
+            _lock: lock,
+            about,
+            keep,
+            segment: (keep / 8).clamp(LEAST_SEGMENT, MOST_SEGMENT),
+            links: vec![],
+            next: 1,
+            closed: VecDeque::new(),
+            open: None,
+            hasher: RandomState::new(),
+            books: Books::default(),
+            trouble: None,
+            offset,
+            folder,
+        };
+        for number in store.folder.segments()? {
+            store.next = number + 1;
+            let bytes = store.adopt(number)?;
+            store.closed.push_back((number, bytes));
+        }
+        store.make_room(0)?;
+        store.begin()?;
+        Ok(store)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Adds a link; its number is for [`Store::append`].
+    pub fn link(&mut self, link: Link) -> u32 {
+        if let Some(known) = self.links.iter().position(|known| *known == link) {
+            return u32::try_from(known).unwrap_or(u32::MAX);
+        }
+        if let Some(open) = &mut self.open {
+            open.segment.link(&mut open.waiting, &block(&link));
+        }
+        self.links.push(link);
+        u32::try_from(self.links.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Records a run of packet blocks. `links` has the number of the link for each interface of the run. What cannot be
+    /// written is counted.
+    pub fn append(&mut self, blocks: &[u8], links: &[u32]) {
+        let now = (self.offset)();
+        if self.open.as_ref().is_some_and(|open| open.clock.abs_diff(now) > STEP_NS) {
+            self.close();
+        }
+        let mut rest = blocks;
+        while !rest.is_empty() {
+            let mut records = run::records(rest);
+            for record in records.by_ref() {
+                let link = usize::try_from(record.interface).ok().and_then(|at| links.get(at));
+                self.add(link.copied().unwrap_or(u32::MAX), &record);
+            }
+            // Blocks of other kinds, such as padding, have none.
+            rest = after(records.rest());
+        }
+        self.flush();
+    }
+
+    /// Where every frame given to it has gone, and the bytes on disk.
+    pub fn books(&self) -> Books {
+        self.books
+    }
+
+    /// Bytes on disk, and the number of segments.
+    pub fn size(&self) -> (u64, usize) {
+        let closed: u64 = self.closed.iter().map(|(_, bytes)| bytes).sum();
+        let open = self.open.as_ref().map_or(0, |open| open.written);
+        (closed + open, self.closed.len() + usize::from(self.open.is_some()))
+    }
+
+    /// Why the last write failed, if it did.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Ends the open segment.
+    pub fn finish(&mut self) {
+        self.close();
+    }
+
+    fn add(&mut self, link: u32, record: &run::Record<'_>) {
+        if self.open.as_ref().is_some_and(|open| open.segment.bytes() >= self.segment) {
+            self.close();
+        }
+        if self.open.is_none()
+            && let Err(error) = self.begin()
+        {
+            self.books.dropped.disk += 1;
+            self.fail(&error);
+            return;
+        }
+        let Some(open) = &mut self.open else { return };
+        match open.segment.add(&mut open.waiting, link, record) {
+            Kept::Stored => open.stored += 1,
+            Kept::Again => open.again += 1,
+        }
+        if open.waiting.len() >= WRITE {
+            self.flush();
+        }
+    }
+
+    /// Begins a segment.
+    fn begin(&mut self) -> Result<()> {
+        // With its index, which is smaller than a quarter of it.
+        self.make_room(self.segment + self.segment / 4)?;
+        let number = self.next;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let file = self.folder.dir().open_file(segment_name(number), flags)?;
+        self.next += 1;
+        let (clock, mut waiting) = ((self.offset)(), vec![]);
+        let about = ng::Section {
+            application: &self.about.application,
+            os: &self.about.os,
+            hardware: None,
+            comment: Some(&self.about.comment),
+        };
+        let head = Head { number, clock };
+        let mut segment = Segment::begin(&mut waiting, head, &about, self.hasher.clone());
+        self.links.iter().for_each(|link| segment.link(&mut waiting, &block(link)));
+        self.open =
+            Some(Open { number, file, segment, clock, waiting, stored: 0, again: 0, written: 0 });
+        Ok(())
+    }
+
+    /// Writes what waits.
+    fn flush(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        if open.waiting.is_empty() {
+            return;
+        }
+        match open.file.write_all(&open.waiting) {
+            Ok(()) => {
+                open.written += open.waiting.len() as u64;
+                self.books.stored += open.stored;
+                self.books.again += open.again;
+                (open.stored, open.again) = (0, 0);
+                open.waiting.clear();
+                self.trouble = None;
+            }
+            Err(error) => {
+                self.books.dropped.disk += open.stored + open.again;
+                let name = self.folder.dir().path_of(segment_name(open.number));
+                self.fail(&netloom_sys::Failure::path(name, "write", error).into());
+                self.abandon();
+            }
+        }
+    }
+
+    /// Ends the open segment after its last whole block: its index would say more than is there.
+    fn abandon(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        if open.written == 0 || open.file.set_len(open.written).is_err() {
+            // Without its head it is nothing.
+            drop(self.folder.remove(open.number));
+        } else {
+            self.closed.push_back((open.number, open.written));
+        }
+        if self.closed.len() > 1
+            && let Some((oldest, _)) = self.closed.pop_front()
+        {
+            drop(self.folder.remove(oldest));
+        }
+    }
+
+    /// Ends the open segment, and writes its index.
+    fn close(&mut self) {
+        self.flush();
+        let Some(open) = self.open.take() else { return };
+        let (number, written) = (open.number, open.written);
+        let index = open.segment.finish().encode();
+        // Without an index the segment is read instead.
+        let indexed = self.folder.dir().write(index_name(number), &index).is_ok();
+        let more = if indexed { index.len() as u64 } else { 0 };
+        self.closed.push_back((number, written + more));
+    }
+
+    /// Removes the oldest segments until `more` bytes fit.
+    fn make_room(&mut self, more: u64) -> Result<()> {
+        let mut total: u64 = self.closed.iter().map(|(_, bytes)| bytes).sum();
+        while total + more > self.keep
+            && let Some((oldest, bytes)) = self.closed.pop_front()
+        {
+            self.folder.remove(oldest)?;
+            total -= bytes;
+        }
+        Ok(())
+    }
+
+    /// Takes over a segment of an earlier recorder; returns its bytes with its index.
+    fn adopt(&self, number: u64) -> Result<u64> {
+        let dir = self.folder.dir();
+        let length = |name: &str| dir.status(name).map_or(0, |found| found.st_size.unsigned_abs());
+        let bytes = length(&segment_name(number));
+        if !dir.has(index_name(number)) {
+            // It has at most 64 MiB; what cannot be read has none.
+            let content = std::fs::read(dir.path_of(segment_name(number))).unwrap_or_default();
+            if let Some(index) = Index::of(&content) {
+                dir.write(index_name(number), &index.encode())?;
+            }
+        }
+        Ok(bytes + length(&index_name(number)))
+    }
+
+    fn fail(&mut self, error: &crate::Error) {
+        self.trouble = Some(netloom_sys::describe(error));
+    }
+}
+
+/// What follows the first block.
+fn after(blocks: &[u8]) -> &[u8] {
+    let length =
+        blocks.get(4..).and_then(<[u8]>::first_chunk).map(|four| u32::from_le_bytes(*four));
+    let length =
+        length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length >= 12);
+    length.and_then(|length| blocks.get(length..)).unwrap_or_default()
+}
+
+/// Realtime minus boot time, in nanoseconds.
+fn offset() -> i64 {
+    clock::offset(clock::realtime, clock::boot_time)
+}
+
+fn block(link: &Link) -> ng::Interface<'_> {
+    ng::Interface { name: &link.name, description: &link.description, ..ng::Interface::default() }
+}

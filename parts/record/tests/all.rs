@@ -1,0 +1,6 @@
+//! Tests of recordings on disk.
+
+mod clock;
+mod folder;
+mod kill;
+mod made;

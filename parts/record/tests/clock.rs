@@ -1,0 +1,40 @@
+//! Steps of the machine's clock: what was recorded stays in the order in which it was seen.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use netloom_record::{About, Asked, LEAST_KEEP, Link, Store};
+
+use super::made::{BEGIN, blocks_from, everything, folder, found, number};
+
+/// Realtime minus boot time, as this test's store is told.
+static OFFSET: AtomicI64 = AtomicI64::new(0);
+
+const HOUR: u64 = 3_600_000_000_000;
+
+#[test]
+fn frames_around_steps_of_the_clock_are_in_the_order_in_which_they_were_seen() {
+    let root = tempfile::tempdir().unwrap();
+    OFFSET.store(BEGIN.cast_signed(), Ordering::Relaxed);
+    let offset = || OFFSET.load(Ordering::Relaxed);
+    let mut store =
+        Store::open_with(folder(root.path()), About::default(), LEAST_KEEP, offset).unwrap();
+    let link = store.link(Link { name: "a--r".to_owned(), description: String::new() });
+    // An hour back, then two hours forward, then 5 ms forward, as a clock that is slewed.
+    let begins = [BEGIN, BEGIN - HOUR, BEGIN + HOUR, BEGIN + HOUR + 5_000_000];
+    for (part, begin) in (0..4).zip(begins) {
+        OFFSET.store(begin.cast_signed(), Ordering::Relaxed);
+        store.append(&blocks_from(begin, part * 100..(part + 1) * 100, 1, 50), &[link]);
+    }
+    store.finish();
+    // The small one begins no segment: its frames have the clock of the one before.
+    assert_eq!(store.size().1, 3);
+    let (all, _) = found(root.path(), &everything());
+    let numbers: Vec<u32> = all.iter().map(|frame| number(&frame.data)).collect();
+    assert_eq!(numbers, (0..400).collect::<Vec<_>>());
+    assert!(all[99].time_ns > all[100].time_ns, "the clock was an hour back");
+    // A time is that of the clock, so an hour that came again has what was seen in it.
+    let again = Asked { since_ns: Some(BEGIN - HOUR), until_ns: Some(BEGIN), ..Asked::default() };
+    let (all, _) = found(root.path(), &again);
+    let numbers: Vec<u32> = all.iter().map(|frame| number(&frame.data)).collect();
+    assert_eq!(numbers, (100..200).collect::<Vec<_>>());
+}
