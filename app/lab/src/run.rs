@@ -17,6 +17,7 @@ pub(crate) mod losses;
 pub(crate) mod mending;
 pub(crate) mod meter;
 pub(crate) mod node_changes;
+pub(crate) mod packets;
 pub(crate) mod pinging;
 pub(crate) mod probing;
 pub(crate) mod prospect;

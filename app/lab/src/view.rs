@@ -5,6 +5,7 @@
 mod changes;
 mod events;
 mod fidelity;
+mod packets;
 mod reachability;
 mod why;
 mod wires;
@@ -27,6 +28,7 @@ pub use fidelity::{
     BehindCause, BehindKind, BehindView, FidelityView, LatenessView, WaitsView, ms,
 };
 pub(crate) use fidelity::{dropped, sort as sort_behind, stolen, waited};
+pub use packets::{AskPackets, FoundPackets, PacketSeen};
 pub use reachability::{Family, PairFamily, PairReachability, Reachability};
 pub use why::AskWhy;
 pub use wires::{DirectionView, FateView, Fates, WireView};

@@ -14,6 +14,7 @@ mod link;
 mod mcp;
 mod measure;
 mod node;
+mod record;
 mod serve;
 mod slice;
 mod switch;
@@ -46,6 +47,7 @@ pub(crate) use link::{End, Link, LinkFates, LinkSet};
 pub(crate) use mcp::Mcp;
 pub(crate) use measure::Measure;
 pub(crate) use node::{MoveInterface, Node, NodeCreate};
+pub(crate) use record::{Packets, Record, RecordShow, RecordStart};
 pub(crate) use serve::Serve;
 pub(crate) use slice::{Slice, SliceCheck, SliceRun, SliceShow};
 pub(crate) use switch::{
@@ -150,6 +152,11 @@ pub(crate) enum Verb {
     Ping(Ping),
     /// Find out why packets of one node do not arrive at another: the way hop by hop, the cause, and its mend.
     Why(Why),
+    /// Keep every frame of a lab's links on disk, in a bounded ring that can be searched.
+    #[command(subcommand)]
+    Record(Record),
+    /// Find packets of the past in a lab's recording, also while it is recorded.
+    Packets(Packets),
     /// Draw a lab as a graph, for Graphviz or as SVG.
     Graph(Graph),
     /// Make kernels and RAM disks for virtual machines.
@@ -309,6 +316,16 @@ pub(crate) enum Verb {
         lock: PathBuf,
         /// What it is told, as JSON.
         spec: String,
+    },
+    /// Records a lab.
+    #[command(hide = true)]
+    RecordProcess {
+        /// The process that starts it.
+        starter: i32,
+        /// The lab's folder.
+        folder: PathBuf,
+        /// Most bytes on disk.
+        keep: u64,
     },
     /// Runs the virtual machine that its environment describes.
     #[command(hide = true)]

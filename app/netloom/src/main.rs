@@ -74,6 +74,13 @@ fn exit_code(error: &anyhow::Error) -> i32 {
             Some(error) => return error.shell_code().unwrap_or(1),
             None => {}
         }
+        match cause.downcast_ref() {
+            Some(netloom_record::Error::Question(_)) => return 2,
+            Some(netloom_record::Error::Libpcap(netloom_libpcap::Error::Unsupported(_))) => {
+                return 3;
+            }
+            _ => {}
+        }
         if cause.downcast_ref().is_some_and(netloom_session::Error::is_request) {
             return 2;
         }

@@ -29,6 +29,10 @@ const FILES: &[(&str, &str)] = &[
         "/var/lib/netloom/images/",
         "Root's images of containers; other users' are in $XDG_DATA_HOME/netloom/images/ or ~/.local/share/netloom/images/.",
     ),
+    (
+        "/var/lib/netloom/records/LAB/",
+        "What `netloom record` keeps of a lab, likewise; it stays when the lab is taken down.",
+    ),
 ];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -36,7 +40,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
         "NETLOOM_LAB",
         "The lab that a verb is about, by name or by file, where -l does not say. Ignored in a node.",
     ),
-    ("NETLOOM_DATA_DIR", "The folder of `images`, instead of those under FILES."),
+    ("NETLOOM_DATA_DIR", "The folder of `images` and `records`, instead of those under FILES."),
     (
         "NETLOOM_RUNTIME_DIR",
         "The folder of labs, instead of those under FILES. It and those above it belong to the user or to root, and nobody \

@@ -28,8 +28,10 @@ mod measure;
 mod new;
 mod node;
 mod opening;
+mod packets;
 mod ping;
 mod plug;
+mod record;
 mod roles;
 #[cfg(test)]
 mod samples;
@@ -96,6 +98,8 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Cp(args) => copy::cp(lab, &args),
         Verb::Ping(args) => ping::ping(lab, &args),
         Verb::Why(args) => why::why(lab, &args),
+        Verb::Record(verb) => record::record(lab, &verb),
+        Verb::Packets(args) => packets::packets(lab, &args),
         Verb::Image(verb) => image::image(&verb),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench { words } => bench::bench(&words),
@@ -122,6 +126,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             test::lab(starter, &file, &name, ignore_limits, captures.as_deref())
         }
         Verb::Probe { asked } => test::probe(&asked),
+        Verb::RecordProcess { starter, folder, keep } => record::process(starter, &folder, keep),
         Verb::VmProcess => machine::process(),
         Verb::VmStart { argv } => machine::start(&argv),
         Verb::VmGuest { data, .. } => machine::guest(&data),

@@ -98,12 +98,19 @@ impl Prepared {
     ///
     /// # Errors
     /// An interface is not there, or cannot be captured from as requested.
-    pub fn open(mut self) -> Result<Opened> {
+    pub fn open(self) -> Result<Opened> {
+        self.open_from(false)
+    }
+
+    /// As [`Prepared::open`], by a process that may be in the lab's user namespace already.
+    pub(crate) fn open_from(mut self, inside: bool) -> Result<Opened> {
         if let Some(folder) = &self.wanted.statistics {
             std::fs::create_dir_all(folder)
                 .map_err(|e| netloom_sys::Error::from(Failure::path(folder, "make", e)))?;
         }
-        self.spaces.enter()?;
+        if !inside {
+            self.spaces.enter()?;
+        }
         let plan = self.spaces.plan();
         let (mut sources, choices) =
             engines::open(&self.spaces, plan, &self.found.points, &self.filter, &self.wanted)?;
@@ -184,6 +191,14 @@ impl Capture {
             }
             look(&self.pipeline);
         }
+    }
+
+    /// Whether it is ending; ends it when its targets are gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        if self.spaces.are_gone() {
+            self.pipeline.stopper().stop();
+        }
+        self.pipeline.is_ending()
     }
 
     /// The pipeline.

@@ -4,7 +4,7 @@
 //! [`measure`] choose and open what works there, run it in the caller's process, and report values: ledgers,
 //! reports, blocks. A lab is whatever implements [`Lab`]: `netloom_api::Client` for other processes.
 //!
-//! [`probe`] answers questions inside a node, for tests of labs.
+//! [`record`] keeps all links of a lab in a recording. [`probe`] answers questions inside a node, for tests of labs.
 //!
 //! Not here: flags, files of flags, text for people, progress, exit codes (`app/netloom`); how frames are
 //! taken, sent and counted (`parts/`); what a target's name means (`netloom_model::lookup`). This crate prints
@@ -18,6 +18,7 @@ pub mod generate;
 mod lab;
 pub mod measure;
 pub mod probe;
+pub mod record;
 mod spaces;
 mod switch;
 

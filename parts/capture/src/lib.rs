@@ -30,6 +30,7 @@ mod queue;
 mod record;
 mod rotation;
 mod shared;
+mod sink;
 mod sort;
 mod writer;
 
@@ -45,6 +46,7 @@ pub use poll::Reopen;
 pub use record::Frame;
 pub use rotation::Rotation;
 pub use shared::End;
+pub use sink::Sink;
 
 #[cfg(test)]
 extern crate self as netloom_capture;

@@ -1,13 +1,15 @@
-//! Outputs of chunks: files, or a pipe.
+//! Outputs of chunks: files, a pipe, or a sink in this process.
 //!
 //! An output takes chunks in order, and reports each frame once as written or lost. Only the
 //! writer's thread uses it.
 
 mod files;
+mod handed;
 mod pipe;
 
 pub use files::FileOptions;
 pub(crate) use files::Files;
+pub(crate) use handed::Handed;
 pub(crate) use pipe::Pipe;
 
 use std::path::PathBuf;

@@ -25,10 +25,11 @@ use crate::head::{About, Description, Encoder, Format};
 use crate::keeper::Keeper;
 use crate::ledger::Ledger;
 use crate::merge::Merger;
-use crate::output::{FileOptions, Files, Made, Output, Pipe};
+use crate::output::{FileOptions, Files, Handed, Made, Output, Pipe};
 use crate::poll::{Catch, Reopen};
 use crate::rotation::Rotation;
 use crate::shared::{Account, End, Shared};
+use crate::sink::Sink;
 use crate::writer::Writer;
 use crate::{Error, Result};
 
@@ -99,6 +100,8 @@ pub enum Target {
     Files(FileOptions),
     /// A pipe, a socket, standard output.
     Pipe(OwnedFd),
+    /// What takes packet blocks in this process.
+    Sink(Box<dyn Sink>),
 }
 
 /// An interface's name and ledger.
@@ -179,11 +182,12 @@ impl Pipeline {
         let descriptions: Vec<Description> =
             sources.iter().map(|s| s.description.clone()).collect();
         let names = descriptions.iter().map(|d| d.name.clone()).collect();
-        let tells = options.format == Format::PcapNg;
+        // A sink takes packets alone.
+        let tells = options.format == Format::PcapNg && !matches!(target, Target::Sink(_));
         let encoder = Encoder::new(options.format, options.about, descriptions)?;
         let rotation = match &target {
             Target::Files(files) => files.rotation,
-            Target::Pipe(_) => Rotation::default(),
+            Target::Pipe(_) | Target::Sink(_) => Rotation::default(),
         };
         let accounts = sources.iter().map(|s| Account::new(s.engines.len())).collect();
         let pool = Pool::new(chunk, options.memory);
@@ -192,7 +196,7 @@ impl Pipeline {
         let (stop, duration, memory) = (options.stop, options.duration, options.memory);
         let keeper = Keeper::new(Arc::clone(&shared), stop, duration, memory, statistics)?;
         let (patience, slack) = match target {
-            Target::Pipe(_) => (LIVE_PATIENCE, Duration::ZERO),
+            Target::Pipe(_) | Target::Sink(_) => (LIVE_PATIENCE, Duration::ZERO),
             Target::Files(_) => (PATIENCE, SLACK),
         };
         let merger = shared.merges.then(|| Merger::new(Arc::clone(&shared), patience, slack));
@@ -332,6 +336,7 @@ fn output(
             (Box::new(Files::create(options, encoder, shared)?), waits)
         }
         Target::Pipe(fd) => (Box::new(Pipe::new(fd, encoder, shared)?), false),
+        Target::Sink(sink) => (Box::new(Handed { sink, shared, bytes: 0 }), false),
     })
 }
 

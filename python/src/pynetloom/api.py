@@ -543,6 +543,16 @@ class Calls:
         found: dict[str, Any] = self.transport.call("GET", "/v1/openapi.json")
         return found
 
+    def packets(self, body: s.AskPackets) -> s.FoundPackets:
+        """Find packets of the past in the lab's recording.
+
+        A packet is told once for each link that it was seen at, in the order in which that
+        was; also while the lab is recorded, up to some tenths of a second ago. A time is
+        needed.
+        """
+        found: s.FoundPackets = self.transport.call("POST", "/v1/packets", body=body)
+        return found
+
     def show_slices(self) -> s.SlicesShown:
         """Show the lab's slices.
 

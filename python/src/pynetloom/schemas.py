@@ -89,6 +89,25 @@ class Apply(TypedDict, total=False):
     """
 
 
+class AskPackets(TypedDict, total=False):
+    """Which packets of a recording. A time is needed: `last_ms`, or `since_ns` or `until_ns`."""
+
+    last_ms: Optional[int]
+    """Only the last so many milliseconds."""
+    links: list[str]
+    """Only what was seen at these links; empty: at any."""
+    most: Optional[int]
+    """Most packets of the answer; 1,000 where nothing is said, and at most 100,000."""
+    since_ns: Optional[Exact]
+    """From this time on, in nanoseconds since 1970 UTC."""
+    until_ns: Optional[Exact]
+    """Before this time, in nanoseconds since 1970 UTC."""
+    what: list[str]
+    """A flow: up to two nodes or addresses, then `80/tcp`, `53/udp` or `icmp`, each of which may
+    be left out; or one filter in libpcap's language. Empty: all packets.
+    """
+
+
 _AskWhyWords = TypedDict("_AskWhyWords", {"from": "str"})
 
 
@@ -784,6 +803,15 @@ FlowVersion = Literal["1.0", "1.3"]
 
 Forwarding = Union[bool, "OneFamily"]
 """What a node forwards: `true`, `false`, `ipv4` or `ipv6`, as in the lab file."""
+
+
+class FoundPackets(TypedDict):
+    """Packets of a recording, in the order in which they were seen."""
+
+    more: bool
+    """Whether there are more."""
+    packets: list[PacketSeen]
+    """The packets, once for each link that they were seen at."""
 
 
 class Gone(TypedDict, total=False):
@@ -1718,6 +1746,33 @@ class Ospf(TypedDict):
     """Seconds of silence after which a neighbour is dead."""
     hello: int
     """Seconds between hellos."""
+
+
+_PacketSeenOtherWords = TypedDict("_PacketSeenOtherWords", {"from": "Optional[str]"}, total=False)
+
+
+class _PacketSeenRequired(TypedDict):
+    bytes: int
+    """Its length on the wire."""
+    link: str
+    """The link."""
+    packet: Exact
+    """A number common to all sightings of the packet in one part of the recording."""
+    summary: str
+    """What it is, in words."""
+    time_ns: Exact
+    """When, in nanoseconds since 1970 UTC."""
+
+
+class PacketSeen(_PacketSeenRequired, _PacketSeenOtherWords, total=False):
+    """A packet at a link."""
+
+    ports: Optional[list[int]]
+    """Source and target port of TCP and UDP."""
+    protocol: Optional[int]
+    """The number of its protocol."""
+    to: Optional[str]
+    """Where it goes."""
 
 
 class PairFamily(TypedDict):

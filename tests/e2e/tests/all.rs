@@ -84,6 +84,7 @@ mod processes;
 mod programs;
 mod protect;
 mod python;
+mod record;
 mod replacing;
 mod router;
 mod routing;

@@ -147,6 +147,14 @@ fn the_guide_to_what_does_not_arrive_runs() {
 }
 
 #[test]
+fn the_guide_to_recordings_runs() {
+    needs!("python3", "ip", "nft");
+    let machine = machine!();
+    run_document(&machine, "docs/guide/record.md", 12);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_walls_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/walls.md", 5);
@@ -340,6 +348,8 @@ fn run_block(machine: &Machine, place: &str, commands: &[Command]) -> usize {
         .args(["-c", &script])
         .env("PATH", format!("{}:{path}:/usr/sbin:/sbin", bin.display()))
         .env("NETLOOM_RUNTIME_DIR", &runtime)
+        // Recordings and images are the test's own.
+        .env("NETLOOM_DATA_DIR", machine.scratch().path().join("data"))
         // Nothing is written beside the sources that `python` leads to.
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .dir(machine.scratch().path())

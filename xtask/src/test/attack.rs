@@ -10,7 +10,7 @@ use super::flags::number;
 use crate::workspace;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 14] = [
+const KINDS: [(&str, &[(&str, &str)]); 15] = [
     (
         "hostile member of a switch",
         &[
@@ -56,6 +56,10 @@ const KINDS: [(&str, &[(&str, &str)]); 14] = [
     ("plans that cannot be true", &[("tests/e2e", "plans::")]),
     ("crowds of connections", &[("tests/e2e", "crowds::")]),
     ("doors opened and closed at once", &[("tests/e2e", "doors::labs_of_several")]),
+    (
+        "kills of a recorder",
+        &[("parts/record", "integration::kill::a_killed"), ("tests/e2e", "record::a_killed")],
+    ),
     (
         "kills",
         &[

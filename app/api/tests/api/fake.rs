@@ -13,13 +13,13 @@ use netloom_flow::control::requests::{Shown as FlowShown, Traced};
 use netloom_lab::call::{Answers, Call, Parameter, Within, Write};
 use netloom_lab::calls::{
     ApplyPlan, AskSwitch, CreateLink, CreateNode, CreateSwitch, DeleteNode, DeleteSwitch, Events,
-    Move, ReadFates, ReadLog, Repair, SetNode, ShowPlan, Why,
+    Move, Packets, ReadFates, ReadLog, Repair, SetNode, ShowPlan, Why,
 };
 use netloom_lab::metrics::Metrics;
 use netloom_lab::stream::{Kept, Recorder};
 use netloom_lab::view::{
-    Applied, Changed, Ended, FateView, Fates, LabFacts, LabStatus, LinkCounters, LogLine,
-    NodeStatus, Noting, PairReachability, Reachability, Repaired,
+    Applied, Changed, Ended, FateView, Fates, FoundPackets, LabFacts, LabStatus, LinkCounters,
+    LogLine, NodeStatus, Noting, PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, LogMark, Result, Service, Subject};
 use netloom_measure::{Interfaces, Probe};
@@ -220,6 +220,11 @@ impl Fake {
                 return invalid("the flow".into(), "the family is 4 or 6");
             }
         }
+        if let Some(Packets { request }) = call.downcast_ref()
+            && request.last_ms.is_none()
+        {
+            return invalid("the question".into(), "say which part");
+        }
         match call.downcast_ref::<ApplyPlan>() {
             Some(call) if call.request.plan.is_none() => invalid("plan".into(), "is missing"),
             _ => Ok(()),
@@ -325,6 +330,7 @@ impl Fake {
             Box::new(SliceShown { name: name.to_owned(), ..SliceShown::default() }),
             Box::new(Traced { port: 7, ..Traced::default() }),
             Box::new(netloom_why::Report { from: "h1".into(), ..netloom_why::Report::default() }),
+            Box::new(FoundPackets { more: true, ..FoundPackets::default() }),
             Box::new(Applied { digest: "d".into(), done: true, ..Applied::default() }),
             Box::new(netloom_lab::view::FidelityView::default()),
             Box::new(Ended { lab: "fake".to_owned() }),

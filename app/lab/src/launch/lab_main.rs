@@ -75,6 +75,8 @@ impl Birth {
         let Birth { folder, state, lock, adopt, foreground, keep, progress } = self;
         redirect_output(&folder)?;
         let open_files = raise_open_files();
+        // Looked up before the process joins a user namespace, in which an ordinary user is root.
+        let records = netloom_record::Folder::root().ok();
         let signals = process::catch(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
             .map_err(Error::of("signals", "catch"))?;
         process::set_ignored(Signal::PIPE.as_raw(), true);
@@ -123,7 +125,7 @@ impl Birth {
         let running = Arc::new_cyclic(|me| {
             let kept = Kept::new(serve, me.clone(), Arc::new(Places(me.clone())), &spawner, wake);
             let again = Again { lock: kept_lock, open_files };
-            Running::new(folder, state, (spawner, reports, again), ended, kept)
+            Running::new(folder, state, (spawner, reports, again), (ended, records), kept)
         });
         let coming = Coming { running: &running, telling: &telling, end: &end, adopt, keep };
         let server = coming.up(serve)?;

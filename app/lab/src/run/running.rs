@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Weak;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -92,6 +93,8 @@ pub(crate) struct Running {
     pub(crate) streaming: Streaming,
     /// Written to when the lab has been taken down.
     pub(crate) ended: OwnedFd,
+    /// The folder of this user's recordings; `None` without a home.
+    pub(crate) records: Option<PathBuf>,
 }
 
 /// Called with the current step, and how much of it is done of how much.
@@ -185,7 +188,7 @@ impl Running {
         folder: Folder,
         state: State,
         (spawner, reports, again): (Spawner, OwnedFd, Again),
-        ended: OwnedFd,
+        (ended, records): (OwnedFd, Option<PathBuf>),
         kept: Kept,
     ) -> Running {
         let work = Work { spawner: Some(spawner), reports, again, inits: Inits::new() };
@@ -203,6 +206,7 @@ impl Running {
             quiet: Quiet::default(),
             streaming: Streaming::default(),
             ended,
+            records,
         }
     }
 

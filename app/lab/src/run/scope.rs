@@ -28,10 +28,10 @@ use crate::service::LogMark;
 use crate::service::call::{Answers, Call, Inside, Named, Within};
 use crate::store::state::{SCOPE_MARK, State, make_private_dir};
 use crate::view::{
-    Applied, Apply, AskWhy, Changed, Ended, Fates, FidelityView, InterfaceStatus, LabEvent,
-    LabState, LabStatus, LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode,
-    NewSwitch, NodeSettings, NodeState, NodeStatus, Noting, PairReachability, Reachability,
-    Repaired, SwitchStatus,
+    Applied, Apply, AskPackets, AskWhy, Changed, Ended, Fates, FidelityView, FoundPackets,
+    InterfaceStatus, LabEvent, LabState, LabStatus, LinkSettings, LinkStatus, LogLine,
+    MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeState, NodeStatus, Noting,
+    PairReachability, Reachability, Repaired, SwitchStatus,
 };
 use crate::{Error, Result, Service, Subject};
 
@@ -538,11 +538,13 @@ macro_rules! without_names {
 without_names!(
     Applied,
     Apply,
+    AskPackets,
     AskWhy,
     Ended,
     Fates,
     FidelityView,
     FlowShown,
+    FoundPackets,
     LabEvent,
     LogLine,
     NewSwitch,

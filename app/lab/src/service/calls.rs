@@ -28,9 +28,10 @@ use crate::service::values::{
 };
 use crate::service::{LogMark, Service};
 use crate::view::{
-    Applied, Apply, AskWhy, Changed, Ended, Fates, FidelityView, InterfaceStatus, LabEvent,
-    LabStatus, LinkSettings, LinkStatus, LogLine, MoveInterface, NewLink, NewNode, NewSwitch,
-    NodeSettings, NodeStatus, Noting, PairReachability, Reachability, Repaired, SwitchStatus,
+    Applied, Apply, AskPackets, AskWhy, Changed, Ended, Fates, FidelityView, FoundPackets,
+    InterfaceStatus, LabEvent, LabStatus, LinkSettings, LinkStatus, LogLine, MoveInterface,
+    NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, Noting, PairReachability, Reachability,
+    Repaired, SwitchStatus,
 };
 
 /// How long a call waits for something: up to a minute in milliseconds, not at all where nothing is said.
@@ -187,6 +188,18 @@ macro_rules! calls {
             GET "/v1/fidelity" as fidelity, Reads, Moments, outside "what the machine was late by is told outside of nodes";
             => One FidelityView: "What is counted, what is not, and what is behind now"
         } do |lab, _call| lab.fidelity();
+
+        Packets = {
+            /// Find packets of the past in the lab's recording
+            ///
+            /// A packet is told once for each link that it was seen at, in the order in which that was; also while the lab is
+            /// recorded, up to some tenths of a second ago. A time is needed.
+            POST "/v1/packets" as packets, Reads, Long, outside "a recording is of the whole lab: it is searched outside of nodes";
+            /// Which packets
+            body request: AskPackets;
+            => One FoundPackets: "The packets",
+            400 "The question has no time, or cannot be meant", 409 "The lab was never recorded"
+        } do |lab, call| lab.packets(&call.request);
 
         Events = {
             /// Tell what happens: a snapshot, then what is different each second

@@ -701,6 +701,37 @@ const USES: &[Uses] = &[
         exit: &[("1", "The flow does not arrive.")],
     },
     uses(
+        "record",
+        &[
+            (
+                "netloom record start --keep 10GiB",
+                "keep every frame of every link, the newest 10 GiB",
+            ),
+            ("netloom record status", "what is recorded, and where every frame has gone"),
+        ],
+    ),
+    uses("record start", &[("netloom record start", "keep the newest 2 GiB of all links")]),
+    uses("record stop", &[("netloom record stop", "end the recorder; what was recorded stays")]),
+    uses("record status", &[("netloom record status --json", "the account, for programs")]),
+    uses("record delete", &[("netloom record delete -l office", "remove what was recorded")]),
+    uses(
+        "packets",
+        &[
+            (
+                "netloom packets h1 web 80/tcp --last 10s",
+                "what passed between two nodes, link by link",
+            ),
+            (
+                "netloom packets --link h1--s1 --since 12:30:00 --until 12:30:05",
+                "five seconds of a link",
+            ),
+            (
+                "netloom packets 'icmp or arp' --last 1m -w icmp.pcapng",
+                "what a filter finds, for Wireshark",
+            ),
+        ],
+    ),
+    uses(
         "graph",
         &[
             ("netloom graph -o lab.svg", "a picture of the lab that runs"),

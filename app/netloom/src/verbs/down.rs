@@ -69,6 +69,7 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
                 // `netloom up` right after this must not find the old process.
                 process::wait_end(&pidfd, END_TIMEOUT);
             }
+            super::record::wait_for_end(folder);
             Ok(())
         }
         Err(NotRunning(_)) => without_process(folder),
@@ -91,7 +92,9 @@ pub(crate) fn take_down(folder: &Folder) -> Result<()> {
 fn without_process(folder: &Folder) -> Result<()> {
     match orphan::down_orphan(folder.runtime(), folder.name(), &labs::tell) {
         // It was there when it was looked up: its process has just ended with it.
-        Err(netloom_lab::Error::NoLab(_)) => Ok(()),
-        outcome => Ok(outcome?),
+        Err(netloom_lab::Error::NoLab(_)) => {}
+        outcome => outcome?,
     }
+    super::record::wait_for_end(folder);
+    Ok(())
 }

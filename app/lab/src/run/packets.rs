@@ -1,0 +1,80 @@
+//! Packets of the past, from the recording of the lab, which another process may write meanwhile.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use netloom_record::{Asked, Folder, Question, search};
+use netloom_sys::{Failure, clock};
+
+use crate::run::running::Running;
+use crate::view::{AskPackets, FoundPackets, PacketSeen};
+use crate::{Error, Result, Subject};
+
+/// Most packets of an answer, where nothing is said and at all.
+const USUAL: usize = 1_000;
+const MOST: usize = 100_000;
+
+impl Running {
+    /// Finds packets in the recording of the lab.
+    ///
+    /// # Errors
+    /// The question cannot be answered; nothing was recorded; the recording cannot be read.
+    pub(crate) fn packets(&self, asked: &AskPackets) -> Result<FoundPackets> {
+        let state = self.state();
+        let lab = &state.plan.lab;
+        let wrong = |error| refused(lab, error);
+        let none = || netloom_record::Error::None { lab: lab.clone() };
+        let root = self.records.as_ref().ok_or_else(none).map_err(wrong)?;
+        let folder = Folder::open(root, lab).map_err(wrong)?;
+        let told = folder.status().map_err(wrong)?.unwrap_or_default();
+        // Names of now, and those of nodes that were there while it was recorded.
+        let mut nodes: BTreeMap<String, Vec<IpAddr>> = told.nodes;
+        for node in &state.plan.nodes {
+            let all = nodes.entry(node.name.clone()).or_default();
+            all.extend(node.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.addr()));
+            all.sort_unstable();
+            all.dedup();
+        }
+        let question = Question::read(&words(asked)?, &nodes).map_err(wrong)?;
+        let most = asked.most.unwrap_or(USUAL).clamp(1, MOST);
+        let mut found = FoundPackets::default();
+        let looked = search(&folder, &question, |frame| {
+            found.more = found.packets.len() == most;
+            if !found.more {
+                found.packets.push(PacketSeen::from(frame));
+            }
+            Ok::<_, netloom_record::Error>(!found.more)
+        });
+        looked.map_err(wrong)?;
+        Ok(found)
+    }
+}
+
+fn words(asked: &AskPackets) -> Result<Asked> {
+    let mut since_ns = asked.since_ns;
+    if let Some(last) = asked.last_ms {
+        if asked.since_ns.is_some() || asked.until_ns.is_some() {
+            return Err(Error::Invalid {
+                object: Subject::from("the question"),
+                reason: "last_ms stands for since_ns: leave one of them out".to_owned(),
+            });
+        }
+        since_ns = Some(clock::realtime().saturating_sub(last.saturating_mul(1_000_000)));
+    }
+    let (words, links) = (asked.what.clone(), asked.links.clone());
+    Ok(Asked { words, links, since_ns, until_ns: asked.until_ns })
+}
+
+fn refused(lab: &str, error: netloom_record::Error) -> Error {
+    let words = netloom_sys::describe(&error);
+    match error {
+        netloom_record::Error::Question(reason) => {
+            Error::Invalid { object: Subject::from("the question"), reason }
+        }
+        netloom_record::Error::None { .. } => Error::Conflict {
+            lab: lab.to_owned(),
+            reason: "nothing of it was recorded; `netloom record start` begins".to_owned(),
+        },
+        _ => Failure::new(format!("recording of lab {lab:?}"), "search", words).into(),
+    }
+}

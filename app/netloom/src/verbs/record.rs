@@ -1,0 +1,217 @@
+//! `record`: a recorder in the background, which keeps every frame of a lab's links.
+//!
+//! The recorder is a process of this program. It is found by the lock that it holds on the recording's folder, and ends
+//! with the lab. Until it records, it ends with its starter; from then on its messages go to `record.log` in the folder.
+
+mod process;
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use netloom_lab::Folder;
+use netloom_record::{Folder as Recording, Status};
+use netloom_sys::process::{name_of, pidfd, signal, wait_end};
+use rustix::process::{Pid, Signal};
+use serde_json::json;
+
+use crate::flags::{Record, RecordShow, RecordStart};
+use crate::output::{bytes, count, print, print_json, utc};
+use crate::{Usage, labs};
+
+pub(super) use process::process;
+use process::{NAME, READY};
+
+/// How long it may take to write what it has when it is to end.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// `netloom record`
+pub(crate) fn record(lab: Option<&str>, verb: &Record) -> Result<i32> {
+    match verb {
+        Record::Start(args) => start(lab, args),
+        Record::Stop(args) => stop(lab, args),
+        Record::Status(args) => status(lab, args),
+        Record::Delete => delete(lab),
+    }
+}
+
+fn start(lab: Option<&str>, args: &RecordStart) -> Result<i32> {
+    let folder = labs::chosen(lab)?;
+    if folder.is_scope() {
+        return Err(Usage("a lab is recorded outside of its nodes".to_owned()).into());
+    }
+    let links = launch(&folder, args.keep)?;
+    let recording = Recording::open(&Recording::root()?, folder.name())?;
+    print(&format!(
+        "lab {}: recording {}, at most {} in {}\n",
+        folder.name(),
+        count(links, "link"),
+        bytes(args.keep),
+        recording.path().display(),
+    ))?;
+    Ok(0)
+}
+
+/// Starts a recorder for a running lab; returns the number of recorded links.
+fn launch(folder: &Folder, keep: u64) -> Result<usize> {
+    // A lab that is being made is waited for here, with its messages.
+    labs::connect_to(folder)?;
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
+    let mut child = Command::new("/proc/self/exe")
+        .arg("record-process")
+        .arg(own)
+        .arg(folder.path())
+        .arg(keep.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("recorder: start")?;
+    let mut said = String::new();
+    let output = child.stdout.take().context("recorder: its output")?;
+    // It closes this when it records, or when it ends.
+    output.take(4096).read_to_string(&mut said).context("recorder: wait")?;
+    if let Some(links) = said.trim_end().strip_prefix(READY) {
+        return links.parse().context("recorder: its answer");
+    }
+    let status = child.wait().context("recorder: wait for its end")?;
+    match said.trim_end() {
+        "" => bail!("the recorder ended at once: {status}"),
+        reason => bail!("{reason}"),
+    }
+}
+
+/// The recording of the lab that is meant: of a running one, or of one that is gone.
+pub(super) fn chosen(lab: Option<&str>) -> Result<Recording> {
+    let name = match labs::name(lab)? {
+        Some(name) => name,
+        None => labs::chosen(None)?.name().to_owned(),
+    };
+    if let Some(problem) = netloom_model::lab_name_problem(&name) {
+        return Err(Usage(problem).into());
+    }
+    Ok(Recording::open(&Recording::root()?, &name)?)
+}
+
+/// The process that records, as the kernel says.
+fn recorder(recording: &Recording) -> Result<Option<(Pid, OwnedFd)>> {
+    let holder = || recording.holder().and_then(Pid::from_raw);
+    let Some(pid) = holder() else { return Ok(None) };
+    let Ok(opened) = pidfd(pid) else { return Ok(None) };
+    // The number was not used again if the lock is still its.
+    if holder() != Some(pid) {
+        return Ok(None);
+    }
+    match name_of(pid) {
+        Some(name) if name == NAME => Ok(Some((pid, opened))),
+        Some(name) => bail!(
+            "lab {:?}: process {pid:?} ({name}) is not a recorder, but holds the lock of its recording; end it yourself",
+            recording.lab()
+        ),
+        None => Ok(None),
+    }
+}
+
+fn stop(lab: Option<&str>, args: &RecordShow) -> Result<i32> {
+    let recording = chosen(lab)?;
+    let Some((_, pidfd)) = recorder(&recording)? else {
+        bail!("lab {:?}: it is not recorded", recording.lab());
+    };
+    signal(&pidfd, Signal::TERM).context("recorder: end")?;
+    if !wait_end(&pidfd, END_TIMEOUT) {
+        bail!("the recorder does not end; it writes to {}", recording.path().display());
+    }
+    show(&recording, args.json)
+}
+
+fn status(lab: Option<&str>, args: &RecordShow) -> Result<i32> {
+    show(&chosen(lab)?, args.json)
+}
+
+fn delete(lab: Option<&str>) -> Result<i32> {
+    let recording = chosen(lab)?;
+    let lab = recording.lab().to_owned();
+    recording.delete()?;
+    print(&format!("lab {lab}: what was recorded is removed\n"))?;
+    Ok(0)
+}
+
+/// Waits until the recorder of a lab that was taken down has written what it has.
+pub(super) fn wait_for_end(folder: &Folder) {
+    let Ok(recording) = Recording::root().and_then(|root| Recording::open(&root, folder.name()))
+    else {
+        return;
+    };
+    let told = recording.status().ok().flatten();
+    let is_of_lab = told.is_some_and(|told| told.runtime == folder.path());
+    if let (true, Ok(Some((_, pidfd)))) = (is_of_lab, recorder(&recording)) {
+        wait_end(&pidfd, END_TIMEOUT);
+    }
+}
+
+fn show(recording: &Recording, is_json: bool) -> Result<i32> {
+    let told = recording.status()?.unwrap_or_default();
+    let running = recorder(recording)?;
+    if is_json {
+        print_json(&json!({
+            "lab": recording.lab(),
+            "recording": running.is_some(),
+            "pid": running.map(|(pid, _)| pid.as_raw_nonzero().get()),
+            "folder": recording.path(),
+            "began_ns": told.began_ns.to_string(),
+            "told_ns": told.told_ns.to_string(),
+            "keep": told.keep,
+            "bytes": told.bytes,
+            "segments": told.segments,
+            "links": told.links,
+            "books": told.books,
+            "difference": i64::try_from(told.books.difference()).unwrap_or(i64::MAX),
+            "trouble": told.trouble,
+            "ended": told.ended,
+        }))?;
+        return Ok(0);
+    }
+    print(&text(recording, &told, running.is_some()))?;
+    Ok(0)
+}
+
+fn text(recording: &Recording, told: &Status, is_running: bool) -> String {
+    let how = match (is_running, told.ended) {
+        (true, _) => format!("recording {}", count(told.links.len(), "link")),
+        (false, true) => "not recording".to_owned(),
+        (false, false) => "not recording: the recorder was killed".to_owned(),
+    };
+    let (books, lost) = (&told.books, &told.books.dropped);
+    let mut text = format!("lab {}: {how} since {}\n", recording.lab(), utc(told.began_ns));
+    if !is_running {
+        text = format!(
+            "lab {}: {how}; recorded from {} to {}\n",
+            recording.lab(),
+            utc(told.began_ns),
+            utc(told.told_ns)
+        );
+    }
+    text.push_str(&format!(
+        "{} in {}, of at most {}, in {}\n",
+        bytes(told.bytes),
+        count(told.segments, "segment"),
+        bytes(told.keep),
+        recording.path().display(),
+    ));
+    text.push_str(&format!(
+        "{} seen = {} stored + {} again + {} dropped (ring {}, memory {}, disk {}); on their way {}\n",
+        books.seen,
+        books.stored,
+        books.again,
+        lost.ring + lost.memory + lost.disk,
+        lost.ring,
+        lost.memory,
+        lost.disk,
+        books.difference(),
+    ));
+    if let Some(trouble) = &told.trouble {
+        text.push_str(&format!("trouble: {trouble}\n"));
+    }
+    text
+}

@@ -1,0 +1,301 @@
+//! `netloom record` and `netloom packets`: every link of a lab on disk, searched while it is recorded and later.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use netloom_kit::{done, rounds};
+use netloom_tests_e2e::capturing::read_pcapng;
+use netloom_tests_e2e::live::{SOON, gone, kill_and_wait};
+use netloom_tests_e2e::{Machine, machine, needs, wait_until};
+use serde_json::Value;
+
+/// Two hosts at a switch, and a server behind a router. Nobody speaks IPv6, so that little is sent that is not asked for.
+const LAB: &str = "
+name: past
+pool: {ipv6: none}
+nodes:
+  h1: {sysctls: &quiet {net.ipv6.conf.default.disable_ipv6: 1, net.ipv6.conf.all.disable_ipv6: 1}}
+  h2: {sysctls: *quiet}
+  r: {forwarding: true, sysctls: *quiet}
+  web: {sysctls: *quiet}
+switches: {s: {}}
+links: [[h1, s], [h2, s], [s, r], [r, web]]
+";
+
+/// The links on the way from `h1` to `web`.
+const WAY: [&str; 3] = ["h1:eth0--s", "s--r:eth0", "r:eth1--web:eth0"];
+
+fn status(machine: &Machine) -> Value {
+    machine.ok("record status --json").json()
+}
+
+/// The recorder's process.
+fn recorder(machine: &Machine) -> i32 {
+    let pid = status(machine)["pid"].as_i64().expect("a recorder");
+    i32::try_from(pid).expect("a pid")
+}
+
+/// What `packets` finds, as JSON.
+fn packets(machine: &Machine, words: &[&str]) -> Vec<Value> {
+    let words = ["packets", "--json"].iter().chain(words);
+    let text = machine.netloom(words).finish().code(0).text();
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// A number that JSON has as text.
+fn exact(value: &Value) -> u64 {
+    value.as_str().expect("text").parse().expect("a number")
+}
+
+/// Waits until so many packets are found.
+fn until(machine: &Machine, words: &[&str], count: usize) -> Vec<Value> {
+    wait_until(&format!("{count} packets of {words:?}"), SOON, || {
+        let found = packets(machine, words);
+        (found.len() >= count).then_some(found)
+    })
+}
+
+/// Asserts that books close.
+fn closes(told: &Value) {
+    let books = &told["books"];
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let lost = ["ring", "memory", "disk"].map(|place| number(&books["dropped"][place]));
+    let known = number(&books["stored"]) + number(&books["again"]) + lost.iter().sum::<u64>();
+    assert_eq!(number(&books["seen"]), known, "{told:#}");
+    assert_eq!(told["difference"], 0, "{told:#}");
+    assert_eq!(told["ended"], true, "{told:#}");
+}
+
+#[test]
+fn a_flow_is_found_on_each_link_while_it_is_recorded_and_later() {
+    needs!("python3");
+    let machine = machine!();
+    machine.up(LAB);
+    machine.answers("h1", "web");
+    let told = machine.ok("record start --keep 64MiB").text();
+    assert!(told.contains("recording 4 links"), "{told}");
+    machine.refused("record start", 1, &["recorded already by process", "record stop"]);
+    machine.datagrams("h1", "web", 0, 50);
+    let flow = ["h1", "web", "9/udp", "--last", "5m"];
+    let found = until(&machine, &flow, 150);
+    assert_eq!(found.len(), 150);
+    let mut ways = BTreeMap::<u64, Vec<&str>>::new();
+    for packet in &found {
+        let id = exact(&packet["packet"]);
+        ways.entry(id).or_default().push(packet["link"].as_str().expect("a link"));
+    }
+    // Each is one packet, stored once, which passed the links in their order.
+    assert_eq!(ways.len(), 50);
+    assert!(ways.values().all(|way| way == &WAY), "{ways:?}");
+    let times: Vec<u64> = found.iter().map(|p| exact(&p["time_ns"])).collect();
+    assert!(times.is_sorted());
+    assert!(found[0]["summary"].as_str().expect("text").ends_with(":9 udp"), "{}", found[0]);
+    // Less of it, and something else.
+    let of = |words: &[&str]| packets(&machine, words).len();
+    assert_eq!(of(&["h1", "web", "9/udp", "--last", "5m", "--link", "s--r:eth0"]), 50);
+    assert_eq!(of(&["h2", "--last", "5m", "--link", "r:eth1--web:eth0"]), 0);
+    assert_eq!(of(&["h1", "web", "9/tcp", "--last", "5m"]), 0);
+    let between = |from: u64, to: u64| {
+        let moment = |ns: u64| {
+            let out = Command::new("date")
+                .args([
+                    "-u",
+                    "-d",
+                    &format!("@{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000),
+                    "+%Y-%m-%dT%H:%M:%S.%NZ",
+                ])
+                .output();
+            String::from_utf8(out.expect("date").stdout).expect("text").trim().to_owned()
+        };
+        of(&["h1", "web", "9/udp", "--since", &moment(from), "--until", &moment(to)])
+    };
+    assert_eq!(
+        between(times[30], times[60]),
+        times.iter().filter(|t| (times[30]..times[60]).contains(t)).count()
+    );
+    api(&machine);
+    let ended = machine.ok("record stop --json").json();
+    closes(&ended);
+    assert!(ended["books"]["again"].as_u64() >= Some(100), "{ended:#}");
+    assert_eq!(ended["books"]["dropped"]["disk"], 0, "{ended:#}");
+    assert_eq!(packets(&machine, &flow), found);
+    machine.ok("packets h1 web 9/udp --last 5m -w out.pcapng");
+    let contents = read_pcapng(&machine.scratch().path().join("out.pcapng"));
+    for link in WAY {
+        assert_eq!(contents.numbers(link), (0..50).collect::<Vec<_>>(), "{link}");
+    }
+    machine.refused("record stop", 1, &["it is not recorded"]);
+    machine.down();
+}
+
+/// Asks the running lab.
+fn api(machine: &Machine) {
+    if netloom_kit::program("curl").is_none() {
+        return;
+    }
+    let socket = machine.scratch().runtime_dir().join("past/api.sock");
+    let ask = |body: &str| {
+        let words = [
+            "-s",
+            "-X",
+            "POST",
+            "-H",
+            "Content-Type: application/json",
+            "-d",
+            body,
+            "--unix-socket",
+        ];
+        let out =
+            Command::new("curl").args(words).arg(&socket).arg("http://lab/v1/packets").output();
+        serde_json::from_slice::<Value>(&out.expect("curl").stdout).expect("JSON")
+    };
+    let found = ask(r#"{"what": ["h1", "web", "9/udp"], "last_ms": 600000, "most": 40}"#);
+    assert_eq!(found["packets"].as_array().map(Vec::len), Some(40), "{found:#}");
+    assert_eq!(found["more"], true);
+    assert_eq!(found["packets"][0]["link"], WAY[0]);
+    let first = &found["packets"][0]["time_ns"];
+    let part = ask(&format!(
+        r#"{{"what": ["9/udp"], "since_ns": {first}, "until_ns": "{}"}}"#,
+        exact(first) + 1
+    ));
+    assert_eq!(part["packets"].as_array().map(Vec::len), Some(1), "{part:#}");
+    assert_eq!(part["packets"][0], found["packets"][0]);
+    let refused = ask(r#"{"what": ["h1"]}"#);
+    assert_eq!(
+        (&refused["status"], &refused["code"]),
+        (&400.into(), &"invalid".into()),
+        "{refused}"
+    );
+}
+
+#[test]
+fn questions_without_a_time_and_wrong_ones_say_what_to_write() {
+    let machine = machine!();
+    machine.up(LAB);
+    machine.refused("packets h1 --last 10s", 1, &["nothing of it was recorded", "record start"]);
+    machine.refused("record status", 1, &["nothing of it was recorded"]);
+    machine.ok("record start");
+    machine.refused("packets h1", 2, &["--last 10s", "--since 12:30:00"]);
+    machine.refused("packets nobody h1 --last 1s", 2, &["\"nobody\"", "in quotes"]);
+    machine.refused("packets h1 h2 0/tcp --last 1s", 2, &["80/tcp"]);
+    machine.refused("packets h1 --since soon", 2, &["in UTC"]);
+    machine.refused(
+        "packets h1 --since 2026-01-02T00:00:00Z --until 2026-01-01T00:00:00Z",
+        2,
+        &["exchange"],
+    );
+    machine.refused("packets h1 --last 1s --since 12:00", 2, &["cannot be used with"]);
+    machine.refused("record start --keep 1MiB", 2, &["4MiB"]);
+    machine.refused("record delete", 1, &["recorded already"]);
+    machine.ok("record stop");
+    machine.ok("record delete");
+    machine.refused("packets h1 --last 1s", 1, &["nothing of it was recorded"]);
+    machine.down();
+}
+
+#[test]
+fn links_and_nodes_that_come_and_go_are_recorded() {
+    needs!("python3");
+    let machine = machine!();
+    machine.up(LAB);
+    machine.answers("h1", "web");
+    machine.ok("record start");
+    let links = |count: usize| {
+        wait_until(&format!("{count} recorded links"), SOON, || {
+            let told = status(&machine);
+            (told["links"].as_array().map(Vec::len) == Some(count)).then_some(())
+        });
+    };
+    machine.ok("link create h1 web");
+    links(5);
+    machine.ok("link set h2:eth0--s --down");
+    machine.ok("link set h2:eth0--s --up");
+    machine.answers("h2", "web");
+    machine.datagrams("h2", "web", 0, 20);
+    until(&machine, &["h2", "web", "9/udp", "--last", "5m", "--link", "h2:eth0--s"], 20);
+    let later = ["--last", "5m", "--link", "h1:eth1--web:eth1"];
+    wait_until("the new link is found in the recording", SOON, || {
+        machine.exec("h1", &["ping", "-c1", "-W1", "-I", "eth1", "web"]).finish();
+        (!packets(&machine, &later).is_empty()).then_some(())
+    });
+    // Its end is another process now, with another network. What passes before the recorder has found it is not recorded.
+    let pings = ["h2", "web", "icmp", "--last", "5m", "--link", "h2:eth0--s"];
+    kill_and_wait(machine.init("h2"));
+    let before = packets(&machine, &pings).len();
+    machine.netloom(["up".as_ref(), machine.file(LAB).as_os_str()]).finish();
+    wait_until("the link of the recreated node is recorded", SOON, || {
+        machine.exec("h2", &["ping", "-c1", "-W1", "web"]).finish();
+        (packets(&machine, &pings).len() > before).then_some(())
+    });
+    links(5);
+    machine.datagrams("h2", "web", 100, 20);
+    until(&machine, &["h2", "web", "9/udp", "--last", "5m", "--link", "h2:eth0--s"], 40);
+    let ended = machine.ok("record stop --json").json();
+    closes(&ended);
+    machine.down();
+}
+
+#[test]
+fn a_recorder_ends_with_its_lab_and_what_it_has_stays() {
+    needs!("python3");
+    let machine = machine!();
+    machine.up(LAB);
+    machine.answers("h1", "web");
+    machine.ok("record start");
+    let pid = recorder(&machine);
+    machine.datagrams("h1", "web", 0, 30);
+    until(&machine, &["h1", "web", "9/udp", "--last", "5m"], 90);
+    machine.ok("down");
+    assert!(gone(pid), "the recorder ends with its lab");
+    let told = machine.ok("record status -l past --json").json();
+    closes(&told);
+    assert_eq!(told["recording"], false);
+    let found = packets(&machine, &["h1", "web", "9/udp", "--last", "5m", "-l", "past"]);
+    assert_eq!(found.len(), 90);
+    machine.untouched();
+}
+
+#[test]
+fn a_recording_in_an_ordinary_users_home_is_found_by_the_lab() {
+    netloom_kit::ordinary_only!("its recordings are in its home");
+    needs!("python3", "curl");
+    let machine = machine!();
+    let home = machine.scratch().path().join("home");
+    let ok = |words: &[&str]| {
+        // Empty is as good as not set.
+        let run = machine.netloom(words).env("NETLOOM_DATA_DIR", "").env("XDG_DATA_HOME", &home);
+        run.finish().code(0)
+    };
+    let file = machine.file(LAB);
+    ok(&["up", file.to_str().expect("a path")]);
+    machine.answers("h1", "web");
+    ok(&["record", "start"]);
+    machine.datagrams("h1", "web", 0, 50);
+    ok(&["record", "stop"]);
+    assert!(home.join("netloom/records/past/status.json").is_file());
+    api(&machine);
+    ok(&["record", "delete"]);
+    machine.down();
+}
+
+#[test]
+fn a_killed_recorder_loses_nothing_that_was_found_before() {
+    needs!("python3");
+    let machine = machine!();
+    machine.up(LAB);
+    machine.answers("h1", "web");
+    let flow = ["h1", "web", "9/udp", "--last", "5m"];
+    let kills = rounds(2);
+    for round in 0..kills {
+        machine.ok("record start");
+        machine.datagrams("h1", "web", round * 40, 40);
+        let before = until(&machine, &flow, (round as usize + 1) * 120);
+        kill_and_wait(recorder(&machine));
+        let told = machine.ok("record status").text();
+        assert!(told.contains("not recording: the recorder was killed"), "{told}");
+        assert_eq!(packets(&machine, &flow), before, "round {round}");
+    }
+    done("kills of a lab's recorder", kills);
+    machine.down();
+}
