@@ -99,17 +99,18 @@ impl Prepared {
     /// # Errors
     /// An interface is not there, or cannot be captured from as requested.
     pub fn open(self) -> Result<Opened> {
-        self.open_from(false)
+        self.open_from(&mut false)
     }
 
-    /// As [`Prepared::open`], by a process that may be in the lab's user namespace already.
-    pub(crate) fn open_from(mut self, inside: bool) -> Result<Opened> {
+    /// As [`Prepared::open`], by a process that may be in the lab's user namespace already; says when it is.
+    pub(crate) fn open_from(mut self, inside: &mut bool) -> Result<Opened> {
         if let Some(folder) = &self.wanted.statistics {
             std::fs::create_dir_all(folder)
                 .map_err(|e| netloom_sys::Error::from(Failure::path(folder, "make", e)))?;
         }
-        if !inside {
+        if !*inside {
             self.spaces.enter()?;
+            *inside = true;
         }
         let plan = self.spaces.plan();
         let (mut sources, choices) =

@@ -21,14 +21,18 @@ use netloom_sys::process;
 use crate::capture::{Capture, Prepared, Wanted, about};
 use crate::{Error, Lab, Result, Spaces};
 
-/// Most memory of all rings together, and bounds of each.
+/// Most memory of the rings of the first links together, and bounds of each.
 const RINGS: usize = 256 << 20;
 const LEAST_RING: usize = 256 << 10;
 const MOST_RING: usize = 16 << 20;
 /// Most memory for frames on their way to the disk.
 const MEMORY: u64 = 256 << 20;
-/// Pause after links could not be added.
+/// The share of these that links have which come later.
+const LATER: usize = 16;
+/// Pause between looks for links.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How long a lab's answers may lag behind its stored state.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// Connects to the lab.
 pub type Connect = Box<dyn FnMut() -> std::result::Result<Box<dyn Lab>, Refused>>;
@@ -51,7 +55,8 @@ pub struct Recorder {
     planned: BTreeSet<String>,
     is_inside: bool,
     trouble: Option<String>,
-    /// When adding links failed last.
+    /// Whether a link may be missing, and when links were looked for last.
+    is_lacking: bool,
     tried: Option<Instant>,
 }
 
@@ -109,11 +114,20 @@ impl Recorder {
             ended: Ledger::default(),
             nodes: BTreeMap::new(),
             planned: BTreeSet::new(),
+            // What came while it started is found by the first look.
+            is_lacking: true,
             tried: None,
             is_inside: false,
             trouble: None,
         };
-        recorder.add_missing()?;
+        if let Err(error) = recorder.add_missing() {
+            if recorder.parts.is_empty() {
+                return Err(error);
+            }
+            // A node that is down, for one: it may come back.
+            recorder.trouble = Some(netloom_sys::describe(&error));
+            recorder.tried = Some(Instant::now());
+        }
         Ok(recorder)
     }
 
@@ -122,28 +136,30 @@ impl Recorder {
         for part in std::mem::take(&mut self.parts) {
             if part.capture.has_ended() {
                 self.end(part);
+                self.is_lacking = true;
             } else {
                 self.parts.push(part);
             }
         }
         let now = changed(&self.state);
         let is_gone = now.is_none() && self.parts.is_empty();
-        let lost = self.parts.iter().any(|part| part.links.iter().any(|link| !link.lives()));
-        let waits = self.tried.is_some_and(|tried| tried.elapsed() < AGAIN);
         // A node that has ended may be recreated without a change of the state.
-        if now.is_some() && (now != self.changed || lost) && !waits {
+        let is_dead = |part: &Part| part.links.iter().any(|link| !link.lives());
+        self.is_lacking |= now != self.changed || self.parts.iter().any(is_dead);
+        let waits = self.tried.is_some_and(|tried| tried.elapsed() < AGAIN);
+        if now.is_some() && self.is_lacking && !waits {
+            self.tried = Some(Instant::now());
             match self.add_missing() {
-                // Until it changes again.
                 Ok(()) => {
-                    (self.changed, self.trouble, self.tried) = (now, None, None);
+                    (self.changed, self.trouble) = (now, None);
+                    // The state is stored a moment before the lab answers by it.
+                    let age = now.and_then(|changed| changed.elapsed().ok());
+                    self.is_lacking = age.is_some_and(|age| age < SETTLED);
                     // What replaced these is among the links just added.
                     self.parts.iter_mut().for_each(|part| part.links.retain(Recorded::lives));
                 }
                 // Its state says what is to be before it is: soon the link is there.
-                Err(error) => {
-                    self.trouble = Some(netloom_sys::describe(&error));
-                    self.tried = Some(Instant::now());
-                }
+                Err(error) => self.trouble = Some(netloom_sys::describe(&error)),
             }
         }
         !is_gone
@@ -163,9 +179,10 @@ impl Recorder {
 
     /// Where every frame has gone so far.
     pub fn books(&self) -> Books {
+        // First what is known to be stored: more may be seen meanwhile.
+        let mut books = lock(&self.store).books();
         let running = self.parts.iter().map(|part| part.capture.pipeline().snapshot().total);
         let total: Ledger = running.chain([self.ended]).sum();
-        let mut books = lock(&self.store).books();
         books.seen = total.offered - total.filtered;
         books.dropped.ring += total.lost.ring;
         books.dropped.memory += total.lost.memory;
@@ -222,7 +239,7 @@ impl Recorder {
             return Ok(());
         }
         let all = self.capture(lab, &missing);
-        if all.is_ok() || missing.len() == 1 || !self.is_inside {
+        if all.is_ok() || missing.len() == 1 {
             self.parts.push(all?);
             return Ok(());
         }
@@ -251,22 +268,24 @@ impl Recorder {
         let of_mirrors =
             mirrored.map(|(link, at)| Recorded { link: link.clone(), at: at.clone(), init: None });
         let links: Vec<Recorded> = of_points.chain(of_mirrors).collect();
+        // What comes later is few links at a time, each with a pipeline.
+        let share = if self.parts.is_empty() { 1 } else { LATER };
+        let (rings, memory) = (RINGS / share, MEMORY / share as u64);
         let wanted = Wanted {
-            ring: (RINGS / links.len().max(1)).clamp(LEAST_RING, MOST_RING).next_power_of_two(),
+            ring: (rings / links.len().max(1)).clamp(LEAST_RING, MOST_RING).next_power_of_two(),
             threads: 1,
             ..Wanted::default()
         };
         let prepared = Prepared::new((spaces, found), name.as_deref(), wanted, Default::default())?;
         let about = about(prepared.spaces().plan(), "recording");
-        let opened = prepared.open_from(self.is_inside)?;
-        self.is_inside = true;
+        let opened = prepared.open_from(&mut self.is_inside)?;
         let numbers = {
             let mut store = lock(&self.store);
             let link = |of: &Recorded| Link { name: of.link.clone(), description: of.at.clone() };
             links.iter().map(|of| store.link(link(of))).collect()
         };
         let sink = ToStore { store: Arc::clone(&self.store), links: numbers };
-        let options = Options { about, memory: MEMORY, ..Options::default() };
+        let options = Options { about, memory, ..Options::default() };
         let capture = opened.start(options, Target::Sink(Box::new(sink)))?;
         Ok(Part { capture, links })
     }

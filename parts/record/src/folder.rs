@@ -111,16 +111,20 @@ impl Folder {
     /// The folder cannot be read.
     pub fn segments(&self) -> Result<Segments> {
         let names = self.dir.entries()?;
-        let number = |name: &std::ffi::OsString| name.to_str()?.strip_suffix(SEGMENT)?.parse().ok();
+        let number = |name: &std::ffi::OsString| {
+            let number = name.to_str()?.strip_suffix(SEGMENT)?.parse().ok()?;
+            // Not `+5.pcapng`; and the next one needs a number, too.
+            (name.to_str()? == segment_name(number) && number < u64::MAX).then_some(number)
+        };
         let mut found: Segments = names.iter().filter_map(|(name, _)| number(name)).collect();
         found.sort_unstable();
         Ok(found)
     }
 
-    /// Removes a segment with its index.
+    /// Removes a segment with its index: that first, since nothing would remove one without a segment.
     pub(crate) fn remove(&self, number: u64) -> Result<()> {
-        self.dir.remove_file(segment_name(number))?;
         self.dir.remove_file(index_name(number))?;
+        self.dir.remove_file(segment_name(number))?;
         Ok(())
     }
 

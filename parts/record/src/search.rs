@@ -1,8 +1,8 @@
 //! Answers from a recording, segment by segment, in order of boot time.
 //!
 //! The newest segment may be written meanwhile: it is read up to its last whole block. A segment that the recorder
-//! removes meanwhile is left out, and counted. Order: frames are sorted within what one segment and the beginning of the
-//! next hold; one that came later than that into the recording stands behind, as captures of several links have it, too.
+//! removes meanwhile is left out, and counted. A frame is given when no later part of its segment, nor the next segment,
+//! begins before it, so a few parts are in memory at a time; one that came later than that into the recording stands behind.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -38,6 +38,9 @@ pub struct Frame {
     pub data: Vec<u8>,
 }
 
+/// Boot time of a segment that is so much before that of the segment before: the machine was restarted between them.
+const RESTART_NS: i64 = 10_000_000_000;
+
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
@@ -58,44 +61,92 @@ pub struct Looked {
 pub fn search<E: From<crate::Error>>(
     folder: &Folder,
     question: &Question,
-    mut visit: impl FnMut(&Frame) -> std::result::Result<bool, E>,
+    visit: impl FnMut(&Frame) -> std::result::Result<bool, E>,
 ) -> std::result::Result<Looked, E> {
-    let mut looked = Looked::default();
-    let mut waiting: Vec<Frame> = vec![];
-    let numbers = folder.segments()?;
-    for (at, number) in numbers.iter().enumerate() {
-        let is_last = at + 1 == numbers.len();
-        match Opened::open(folder, *number, question)? {
-            Opening::Gone => looked.gone += 1,
+    let mut merge = Merge { visit, waiting: vec![], looked: Looked::default(), is_over: false };
+    // The beginning of the next segment says how far the one before is complete.
+    let mut before: Option<Opened> = None;
+    for number in folder.segments()? {
+        match Opened::open(folder, number, question)? {
+            Opening::Gone => merge.looked.gone += 1,
             Opening::Empty => {}
-            Opening::Open(segment) => {
-                // All earlier than this segment are complete.
-                waiting.sort_by_key(|frame| frame.order_ns);
-                let begin = segment.begin();
-                let ready = waiting.partition_point(|frame| frame.order_ns < begin);
-                for frame in waiting.drain(..ready) {
-                    looked.found += 1;
-                    if !visit(&frame)? {
-                        return Ok(looked);
-                    }
+            Opening::Open(next) => {
+                let begin = next.begin(0);
+                if let Some(segment) = before.replace(next) {
+                    merge.add(&segment, question, Some(begin))?;
                 }
-                looked.segments += 1;
-                match segment.find(question, &mut waiting) {
-                    Ok(bytes) => looked.bytes += bytes,
-                    Err(_) if !is_last => looked.gone += 1,
-                    Err(error) => return Err(error.into()),
+                if merge.is_over {
+                    return Ok(merge.looked);
                 }
             }
         }
     }
-    waiting.sort_by_key(|frame| frame.order_ns);
-    for frame in &waiting {
-        looked.found += 1;
-        if !visit(frame)? {
-            break;
-        }
+    if let Some(last) = before {
+        merge.add(&last, question, None)?;
     }
-    Ok(looked)
+    merge.give(None)?;
+    Ok(merge.looked)
+}
+
+/// Frames of segments, brought into order.
+struct Merge<V> {
+    visit: V,
+    waiting: Vec<Frame>,
+    looked: Looked,
+    /// Whether the visitor wants no more.
+    is_over: bool,
+}
+
+impl<V> Merge<V> {
+    /// Gives what a segment has. `next` is the order at which the next segment begins.
+    fn add<E: From<crate::Error>>(
+        &mut self,
+        segment: &Opened,
+        question: &Question,
+        next: Option<i64>,
+    ) -> std::result::Result<(), E>
+    where
+        V: FnMut(&Frame) -> std::result::Result<bool, E>,
+    {
+        let is_last = next.is_none();
+        let restarts = next.is_some_and(|next| next.saturating_add(RESTART_NS) < segment.begin(0));
+        let next = next.filter(|_| !restarts).unwrap_or(i64::MAX);
+        self.looked.segments += 1;
+        for (at, group) in segment.groups.iter().enumerate() {
+            self.give(Some(segment.begin(at).min(next)))?;
+            if self.is_over {
+                return Ok(());
+            }
+            match segment.find(question, group, &mut self.waiting) {
+                Ok(bytes) => self.looked.bytes += bytes,
+                Err(error) if is_last => return Err(error.into()),
+                Err(_) => {
+                    self.looked.gone += 1;
+                    break;
+                }
+            }
+        }
+        // Boot time began again: all that waits is older than what comes.
+        if restarts { self.give(None) } else { Ok(()) }
+    }
+
+    /// Gives what waits: all that is before an order, or all.
+    fn give<E>(&mut self, before: Option<i64>) -> std::result::Result<(), E>
+    where
+        V: FnMut(&Frame) -> std::result::Result<bool, E>,
+    {
+        self.waiting.sort_by_key(|frame| frame.order_ns);
+        let is_ready = |frame: &Frame| before.is_none_or(|before| frame.order_ns < before);
+        let ready = self.waiting.partition_point(is_ready);
+        for frame in self.waiting.drain(..ready) {
+            if self.is_over {
+                break;
+            }
+            self.looked.found += 1;
+            self.is_over = !(self.visit)(&frame)?;
+        }
+        Ok(())
+    }
 }
 
 enum Opening {
@@ -159,31 +210,27 @@ impl Opened {
             .collect();
     }
 
-    /// The order of its first frame that may be asked for.
-    fn begin(&self) -> i64 {
-        let first = self.groups.iter().map(|group| group.first).min().unwrap_or(0);
-        self.order(first)
+    /// The order of the first frame of its groups from this one on.
+    fn begin(&self, from: usize) -> i64 {
+        let groups = self.groups.get(from..).unwrap_or_default();
+        self.order(groups.iter().map(|group| group.first).min().unwrap_or(0))
     }
 
     fn order(&self, time_ns: u64) -> i64 {
         time_ns.cast_signed().wrapping_sub(self.index.head.clock)
     }
 
-    /// Appends what is asked for; returns the number of bytes looked at.
-    fn find(&self, question: &Question, found: &mut Vec<Frame>) -> Result<u64> {
-        let mut looked = 0;
-        for group in &self.groups {
-            let length = usize::try_from(group.end.saturating_sub(group.at)).unwrap_or(0);
-            let bytes = self.bytes(group.at, length)?;
-            looked += bytes.len() as u64;
-            for block in blocks(&bytes, group.at) {
-                let Block::Seen(seen) = block else { continue };
-                if let Some(frame) = self.frame(question, &seen, (group.at, &bytes))? {
-                    found.push(frame);
-                }
+    /// Appends what is asked for in a group; returns the number of bytes looked at.
+    fn find(&self, question: &Question, group: &Group, found: &mut Vec<Frame>) -> Result<u64> {
+        let length = usize::try_from(group.end.saturating_sub(group.at)).unwrap_or(0);
+        let bytes = self.bytes(group.at, length)?;
+        for block in blocks(&bytes, group.at) {
+            let Block::Seen(seen) = block else { continue };
+            if let Some(frame) = self.frame(question, &seen, (group.at, &bytes))? {
+                found.push(frame);
             }
         }
-        Ok(looked)
+        Ok(bytes.len() as u64)
     }
 
     /// The frame of a block, if it is asked for.
@@ -246,7 +293,9 @@ impl Opened {
 /// Up to `length` bytes of a file.
 fn read(file: &File, path: &std::path::Path, at: u64, length: usize) -> Result<Vec<u8>> {
     let failed = Failure::of(path.display().to_string(), "read");
-    let mut bytes = vec![0; length];
+    // An index that was damaged or made up may ask for more than there is.
+    let there = file.metadata().map_err(&failed)?.len().saturating_sub(at);
+    let mut bytes = vec![0; length.min(usize::try_from(there).unwrap_or(usize::MAX))];
     let mut done = 0;
     while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, at + done as u64) {

@@ -247,14 +247,19 @@ impl Store {
             Err(error) => {
                 self.books.dropped.disk += open.stored + open.again;
                 let name = self.folder.dir().path_of(segment_name(open.number));
+                let is_full = matches!(
+                    error.kind(),
+                    std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+                );
                 self.fail(&netloom_sys::Failure::path(name, "write", error).into());
-                self.abandon();
+                self.abandon(is_full);
             }
         }
     }
 
     /// Ends the open segment after its last whole block: its index would say more than is there.
-    fn abandon(&mut self) {
+    /// On a full disk, the oldest segment gives way; it would not help against another failure.
+    fn abandon(&mut self, is_full: bool) {
         let Some(open) = self.open.take() else { return };
         if open.written == 0 || open.file.set_len(open.written).is_err() {
             // Without its head it is nothing.
@@ -262,7 +267,8 @@ impl Store {
         } else {
             self.closed.push_back((open.number, open.written));
         }
-        if self.closed.len() > 1
+        if is_full
+            && self.closed.len() > 1
             && let Some((oldest, _)) = self.closed.pop_front()
         {
             drop(self.folder.remove(oldest));
@@ -302,7 +308,8 @@ impl Store {
             // It has at most 64 MiB; what cannot be read has none.
             let content = std::fs::read(dir.path_of(segment_name(number))).unwrap_or_default();
             if let Some(index) = Index::of(&content) {
-                dir.write(index_name(number), &index.encode())?;
+                // Without it, as on a full disk, the segment is read instead.
+                drop(dir.write(index_name(number), &index.encode()));
             }
         }
         Ok(bytes + length(&index_name(number)))

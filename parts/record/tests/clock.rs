@@ -38,3 +38,30 @@ fn frames_around_steps_of_the_clock_are_in_the_order_in_which_they_were_seen() {
     let numbers: Vec<u32> = all.iter().map(|frame| number(&frame.data)).collect();
     assert_eq!(numbers, (100..200).collect::<Vec<_>>());
 }
+
+#[test]
+fn what_was_recorded_before_a_restart_comes_first() {
+    let root = tempfile::tempdir().unwrap();
+    let link = || Link { name: "a--r".to_owned(), description: String::new() };
+    let open = |offset| Store::open_with(folder(root.path()), About::default(), LEAST_KEEP, offset);
+    // The machine had run for an hour, and is found again two hours later just after its start.
+    let mut store = open(|| BEGIN.cast_signed()).unwrap();
+    let number_of_link = store.link(link());
+    store.append(&blocks_from(BEGIN + HOUR, 0..100, 1, 50), &[number_of_link]);
+    drop(store);
+    let mut store = open(|| (BEGIN + 2 * HOUR).cast_signed()).unwrap();
+    let number_of_link = store.link(link());
+    store.append(&blocks_from(BEGIN + 2 * HOUR, 100..200, 1, 50), &[number_of_link]);
+    let (all, _) = found(root.path(), &everything());
+    let numbers: Vec<u32> = all.iter().map(|frame| number(&frame.data)).collect();
+    assert_eq!(numbers, (0..200).collect::<Vec<_>>());
+    // A visitor that has enough is asked no more.
+    let mut left = 150;
+    let folder = netloom_record::Folder::open(root.path(), "lab").unwrap();
+    let question = netloom_record::Question::read(&everything(), &[].into()).unwrap();
+    let looked = netloom_record::search::<netloom_record::Error>(&folder, &question, |_| {
+        left -= 1;
+        Ok(left > 0)
+    });
+    assert_eq!((left, looked.unwrap().found), (0, 150));
+}

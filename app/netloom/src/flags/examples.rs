@@ -722,7 +722,7 @@ const USES: &[Uses] = &[
                 "what passed between two nodes, link by link",
             ),
             (
-                "netloom packets --link h1--s1 --since 12:30:00 --until 12:30:05",
+                "netloom packets --link h1:eth0--s1 --since 12:30:00 --until 12:30:05",
                 "five seconds of a link",
             ),
             (

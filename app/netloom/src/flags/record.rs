@@ -103,8 +103,9 @@ fn moment_before(text: &str, now: u64) -> Result<u64, String> {
     let wrong = || {
         format!("{text:?} is not a time; write one in UTC, like 12:30:00 or 2026-11-29T12:30:00Z")
     };
-    if text.len() <= 18 && !text.contains(['T', 'Z']) { of_day() } else { whole() }
-        .ok_or_else(wrong)
+    let is_of_day =
+        text.contains(':') && text.bytes().all(|b| b.is_ascii_digit() || b":.".contains(&b));
+    if is_of_day { of_day() } else { whole() }.ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -119,9 +120,16 @@ mod tests {
         assert_eq!(moment_before("13:00", noon), Ok(noon - 23 * hour));
         assert_eq!(moment_before("11:00:00.5", noon), Ok(noon - hour + 500_000_000));
         assert_eq!(moment_before("1970-01-01T00:00:01Z", noon), Ok(1_000_000_000));
-        for wrong in
-            ["", "25:00", "yesterday", "2026-11-29T12:30:00", "10s", "1969-01-01T00:00:00Z"]
-        {
+        for wrong in [
+            "",
+            "25:00",
+            "yesterday",
+            "2026-11-29T12:30:00",
+            "10s",
+            "1969-01-01T00:00:00Z",
+            "2026-11-28 12:30",
+            "12:30-05",
+        ] {
             assert!(moment_before(wrong, noon).unwrap_err().contains("in UTC"), "{wrong}");
         }
     }
