@@ -1,8 +1,10 @@
 //! The tables of the lab file's keys, except those of only one kind of switch (`crate::kinds`).
 
 pub(crate) mod expect;
+pub(crate) mod hosts;
 
 use self::expect::EXPECT;
+use self::hosts::PLACE;
 use crate::bounds::{MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT};
 use crate::file::table::{
     BYTES, COMMAND, DURATION, FOR, IF, Key, MODE, Object, RATE, SHARE, Value, key,
@@ -209,6 +211,7 @@ pub(crate) static LAB: Object = Object {
             IDS,
             "The users and groups of all nodes that do not say it themselves; see the node's `ids`.",
         ),
+        key("place", PLACE, hosts::PLACE_DOC),
         key(
             "x-layout",
             Value::AnyOf(&[Value::Map(&Value::Pair(&COORDINATE)), Value::Nothing]),

@@ -6,6 +6,7 @@
 mod bind;
 pub mod expect;
 pub(crate) mod paths;
+mod pin;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::bind::Bind;
 use self::expect::Step;
+pub use self::pin::Pin;
 pub use self::upkeep::{Exec, Health};
 use crate::forwarding::Forwarding;
 use crate::ids::Slot;
@@ -55,6 +57,9 @@ pub struct Lab {
     /// What it is expected to do, in the order of the file; no part of its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Step>,
+    /// Which hosts make what, where the lab is made by several, in the order of the file; no part of its plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub place: Vec<Pin>,
     /// Where nodes, switches and doors stand in pictures, by name, as `x-layout` fixes them: centres in pixels from the left and
     /// from the top. No part of its plan; names of what is not there are kept.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

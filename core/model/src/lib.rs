@@ -12,6 +12,7 @@ pub mod difference;
 pub mod drawing;
 mod file;
 pub mod forwarding;
+pub mod hosts;
 mod ids;
 pub mod image;
 pub mod impairment;
@@ -37,15 +38,16 @@ pub mod words;
 mod write;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
-pub use lab::{Lab, expect};
+pub use hosts::{Host, Hosts};
+pub use lab::{Lab, Pin, expect};
 pub use misread::Misread;
 pub use naming::{
     interface_name_problem, lab_name_problem, node_interface_problem, node_name_problem,
 };
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
 pub use parse::{
-    lab_name, link_addresses, link_mac, link_mtu, node_keys, parse, port_lock, port_vlan, set_node,
-    switch_keys, switch_kind,
+    hosts as parse_hosts, lab_name, link_addresses, link_mac, link_mtu, node_keys, parse,
+    port_lock, port_vlan, set_node, switch_keys, switch_kind,
 };
 pub use plan::Plan;
 pub use saving::lab_of;

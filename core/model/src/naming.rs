@@ -50,6 +50,16 @@ pub(crate) fn host_name_problem(name: &str) -> Option<String> {
     problem("host", name, "._-", 64)
 }
 
+/// The name of a host in a hosts file: it names files, like a lab's.
+pub(crate) fn machine_name_problem(name: &str) -> Option<String> {
+    problem("host", name, "._-", 63)
+}
+
+/// A part of `USER@HOST` for ssh(1), of which none can be taken for an option.
+pub(crate) fn login_problem(what: &str, name: &str) -> Option<String> {
+    problem(what, name, "._-", LONGEST_NAME)
+}
+
 /// A link's name: no spaces, at most 253 bytes.
 pub(crate) fn link_name_problem(name: &str) -> Option<String> {
     problem("link", name, "._:-", 253)

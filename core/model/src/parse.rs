@@ -10,6 +10,7 @@ mod children;
 mod common;
 pub(crate) mod expect;
 mod expr;
+mod hosts;
 mod image;
 mod impair;
 mod layout;
@@ -17,6 +18,7 @@ mod link;
 mod machine;
 mod node;
 mod node_bounds;
+mod place;
 mod raw;
 mod resolve;
 mod running;
@@ -40,6 +42,7 @@ pub use self::running::{
     switch_kind,
 };
 
+pub use self::hosts::hosts;
 pub(crate) use self::layout::positions;
 use self::raw::{NodeBody, Origin, Parts, RawSteps, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
@@ -119,6 +122,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let mut lab = finish(parts, &pool, loops, &mut context.report);
     // After all nodes: parents come before their children, and each has its own by then.
     hand_down(&mut lab.nodes, ids);
+    lab.place = place::place(fields.get("place"), &lab, &mut context.report);
     Some(Lab { name, pool, routing, ecmp, layout, ..lab })
 }
 
@@ -343,6 +347,7 @@ fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> La
         links,
         slices: vec![],
         expect: vec![],
+        place: vec![],
         layout: std::collections::BTreeMap::new(),
         numbered_as: std::collections::BTreeMap::new(),
     };

@@ -1,6 +1,7 @@
 //! The keys of the lab file in words, for the manual and the guide, made from the parser's tables.
 
 use crate::file::table::{Key, Object, Value};
+use crate::keys::hosts::HOSTS_FILE;
 use crate::keys::{LAB, NODE};
 
 /// The keys of one kind of map.
@@ -31,7 +32,16 @@ pub struct KeyInWords {
 
 /// All keys, from the top level to the innermost map; each kind of map once.
 pub fn reference() -> Vec<Keys> {
-    let mut found: Vec<&'static Object> = vec![&LAB];
+    below(&LAB)
+}
+
+/// The same for a hosts file.
+pub fn hosts_reference() -> Vec<Keys> {
+    below(&HOSTS_FILE)
+}
+
+fn below(root: &'static Object) -> Vec<Keys> {
+    let mut found: Vec<&'static Object> = vec![root];
     let mut at = 0;
     while at < found.len() {
         for key in found[at].all_keys() {

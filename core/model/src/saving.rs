@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::difference::same_routes;
 use crate::kinds::SwitchKind;
 use crate::kinds::openflow::{OpenflowSwitch, TlsFiles};
-use crate::lab::{End, Lab, Link, Node, Pool, RouteSpec, Switch, Via, expect};
+use crate::lab::{End, Lab, Link, Node, Pin, Pool, RouteSpec, Switch, Via, expect};
 use crate::parse::parse;
 use crate::plan::names::{Names, names};
 use crate::plan::ports::with_number;
@@ -108,6 +108,7 @@ impl From<'_> {
             links: plan.links.iter().map(|link| self.link(link)).collect(),
             slices: plan.slices.clone(),
             expect: self.steps(),
+            place: self.made.as_ref().map(|made| self.pins(&made.lab.place)).unwrap_or_default(),
             layout: self.made.as_ref().map(|made| made.lab.layout.clone()).unwrap_or_default(),
             numbered_as: BTreeMap::new(),
         }
@@ -198,6 +199,16 @@ impl From<'_> {
             link.impairments = plain.impairments;
         }
         link
+    }
+
+    /// Where hosts make what is still there.
+    fn pins(&self, pins: &[Pin]) -> Vec<Pin> {
+        let nodes = self.running.nodes.iter().filter(|node| node.parent.is_none());
+        let nodes = nodes.map(|node| &node.name);
+        let names: Vec<&String> =
+            nodes.chain(self.running.switches.iter().map(|switch| &switch.name)).collect();
+        let stays = |pin: &&Pin| names.iter().any(|name| pin.fits(name));
+        pins.iter().filter(stays).cloned().collect()
     }
 
     /// The steps of the file whose nodes are still there.

@@ -5,6 +5,7 @@
 
 mod link;
 mod node;
+mod pin;
 mod slice;
 mod step;
 mod switch;
@@ -35,6 +36,7 @@ pub fn write(lab: &Lab, head: &str) -> String {
     if has_loops(lab) {
         body.put("loops", Yaml::word("allowed"));
     }
+    body.some("place", Yaml::Block(lab.place.iter().map(pin::pin).collect()));
     let place = |(name, at): (&String, &[i32; 2])| {
         (name.clone(), Yaml::List(at.iter().map(Yaml::word).collect()))
     };

@@ -1,4 +1,4 @@
-//! The tables of keys in `docs/guide/lab-file.md` are those of the parser.
+//! The tables of keys in `docs/guide/lab-file.md` and `hosts.md` are those of the parser.
 //!
 //! A comment `keys of OBJECT`, or `keys of OBJECT, kind KIND`, stands before a table, which ends with its last row.
 //! `UPDATE=1 cargo test -p netloom-model integration::guide` writes the tables, as `cargo xtask codegen` does.
@@ -6,25 +6,26 @@
 use std::fs;
 use std::path::Path;
 
-use netloom_model::reference::{KeyInWords, Keys, reference};
+use netloom_model::reference::{KeyInWords, Keys, hosts_reference, reference};
 
 const MARK: &str = "<!-- keys of ";
 
 #[test]
 fn the_guide_has_the_tables_of_the_parser() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/lab-file.md");
-    let page = fs::read_to_string(&path).unwrap();
-    let fresh = with_tables(&page);
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, &fresh).unwrap();
-    } else {
-        assert!(page == fresh, "lab-file.md lacks changes of keys: run `cargo xtask codegen`");
+    for (name, known) in [("lab-file.md", reference()), ("hosts.md", hosts_reference())] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(name);
+        let page = fs::read_to_string(&path).unwrap();
+        let fresh = with_tables(&page, &known);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &fresh).unwrap();
+        } else {
+            assert!(page == fresh, "{name} lacks changes of keys: run `cargo xtask codegen`");
+        }
     }
 }
 
 /// The page with each table made from the parser's.
-fn with_tables(page: &str) -> String {
-    let known = reference();
+fn with_tables(page: &str, known: &[Keys]) -> String {
     let mut text = String::new();
     let mut in_table = false;
     for line in page.lines() {
@@ -33,7 +34,7 @@ fn with_tables(page: &str) -> String {
             text += &format!("{line}\n");
         }
         if let Some(of) = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(" -->")) {
-            text += &table(page, &known, of);
+            text += &table(page, known, of);
             in_table = true;
         }
     }

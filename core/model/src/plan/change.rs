@@ -258,6 +258,16 @@ impl Renumbered {
         self.of(old.get()).map(LinkSlot::new)
     }
 
+    /// The items that stay.
+    pub(super) fn select<T: Clone>(&self, items: &[T]) -> Vec<T> {
+        items
+            .iter()
+            .zip(&self.0)
+            .filter(|(_, new)| new.is_some())
+            .map(|(item, _)| item.clone())
+            .collect()
+    }
+
     /// Keeps the items that stay.
     pub(super) fn retain<T>(&self, items: &mut Vec<T>) {
         let mut index = 0;

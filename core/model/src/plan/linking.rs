@@ -389,6 +389,7 @@ impl Plan {
             links: self.links.iter().map(|link| self.as_link(link)).collect(),
             slices: vec![],
             expect: vec![],
+            place: vec![],
             layout: std::collections::BTreeMap::new(),
             numbered_as: scheme.numbered_as.clone(),
         }

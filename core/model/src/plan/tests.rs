@@ -7,6 +7,7 @@ mod change;
 mod decisions;
 mod form;
 mod linking;
+mod part;
 pub(crate) mod property;
 mod shapes;
 pub(crate) mod simulator;

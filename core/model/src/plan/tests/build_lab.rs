@@ -30,6 +30,7 @@ impl LabBuilder {
             links: vec![],
             slices: vec![],
             expect: vec![],
+            place: vec![],
             layout: std::collections::BTreeMap::new(),
             numbered_as: std::collections::BTreeMap::new(),
         };
