@@ -471,6 +471,18 @@ pub(crate) struct Check {
     /// Lab files.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Plan one lab for the hosts of this file: which makes what, and which links are across.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
+    /// With --on: what the lab costs there, with the formulas and their sources.
+    #[arg(long, requires = "on")]
+    pub(crate) costs: bool,
+    /// With --on: an earlier placement, as --json printed it; what it placed stays there where it can.
+    #[arg(long, requires = "on", value_name = "FILE")]
+    pub(crate) earlier: Option<PathBuf>,
+    /// With --on: print JSON.
+    #[arg(long, requires = "on")]
+    pub(crate) json: bool,
 }
 
 // Listings.

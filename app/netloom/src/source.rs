@@ -70,8 +70,8 @@ pub(crate) fn plan(path: &Path, name: Option<&str>) -> Result<Plan> {
     Ok(planned(path, name, &Importing::default())?.1)
 }
 
-/// The plan of a file, and what is probably not meant in it.
-pub(crate) fn checked(path: &Path) -> Result<(Plan, Vec<String>)> {
+/// A file, its plan, and what is probably not meant in it.
+pub(crate) fn checked(path: &Path) -> Result<(Lab, Plan, Vec<String>)> {
     let (lab, plan) = planned(path, None, &Importing::default())?;
     let mut hints = netloom_model::plan::hints(&lab);
     match netloom_lab::check_expressions(&plan) {
@@ -81,7 +81,7 @@ pub(crate) fn checked(path: &Path) -> Result<(Plan, Vec<String>)> {
         }
         checked => checked?,
     }
-    Ok((plan, hints))
+    Ok((lab, plan, hints))
 }
 
 /// The plan of a file, which may be another program's, for a lab that is up here or shall be; what is probably not meant in

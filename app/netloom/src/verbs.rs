@@ -16,6 +16,7 @@ mod flow;
 mod foreign;
 mod generate;
 mod guard;
+mod hosts;
 mod image;
 mod link;
 mod list;
@@ -66,7 +67,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Test(args) => test::test(&args),
         Verb::New(args) => new::new(&args),
         Verb::Example(args) => new::example(&wish, &args),
-        Verb::Check(args) => files::check(&args),
+        Verb::Check(args) => match &args.on {
+            Some(on) => hosts::check(&args, on),
+            None => files::check(&args),
+        },
         Verb::Import(args) => foreign::import(&args),
         Verb::Export(Export::Lab(args)) => saved::export(lab, &args),
         Verb::Export(Export::Containerlab(args)) => foreign::export(&args),

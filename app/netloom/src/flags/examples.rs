@@ -116,7 +116,13 @@ const USES: &[Uses] = &[
     ),
     Uses {
         verb: "check",
-        examples: &[("netloom check two-sites.yaml torus.yaml", "all errors of two files")],
+        examples: &[
+            ("netloom check two-sites.yaml torus.yaml", "all errors of two files"),
+            (
+                "netloom check two-sites.yaml --on hosts.yaml --costs",
+                "which host would make what, and what that costs",
+            ),
+        ],
         exit: &[("2", "A file has errors, or cannot be read.")],
     },
     uses(

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap_complete::Shell;
 use netloom_lab::call::Within;
 use netloom_lab::calls::ShowPlan;
-use netloom_model::drawing;
+use netloom_model::{Plan, drawing};
 
 use crate::command_line::command;
 use crate::flags::{Check, Graph};
@@ -18,26 +18,39 @@ pub(crate) fn check(args: &Check) -> Result<i32> {
     let mut code = 0;
     for path in &args.files {
         match source::checked(path) {
-            Ok((plan, hints)) => {
-                output::print(&format!(
-                    "{}: good: {}, {}, {}\n",
-                    source::shown(path),
-                    output::count(plan.nodes.len(), "node"),
-                    output::count(plan.switches.len(), "switch"),
-                    output::count(plan.links.len(), "link")
-                ))?;
+            Ok((_, plan, hints)) => {
+                output::print(&good(path, &plan))?;
                 output::warnings(&hints);
             }
             Err(error) => {
-                match error.downcast_ref::<netloom_config::Diagnostics>() {
-                    Some(diagnostics) => output::print(&format!("{diagnostics}\n"))?,
-                    None => tell_line!("netloom: {}", netloom_sys::describe(&*error)),
-                }
+                wrong(&error)?;
                 code = 2;
             }
         }
     }
     Ok(code)
+}
+
+/// A line about a file without errors.
+pub(super) fn good(path: &Path, plan: &Plan) -> String {
+    format!(
+        "{}: good: {}, {}, {}\n",
+        source::shown(path),
+        output::count(plan.nodes.len(), "node"),
+        output::count(plan.switches.len(), "switch"),
+        output::count(plan.links.len(), "link")
+    )
+}
+
+/// Prints what is wrong with a file.
+pub(super) fn wrong(error: &anyhow::Error) -> Result<()> {
+    match error.downcast_ref::<netloom_config::Diagnostics>() {
+        Some(diagnostics) => output::print(&format!("{diagnostics}\n")),
+        None => {
+            tell_line!("netloom: {}", netloom_sys::describe(&**error));
+            Ok(())
+        }
+    }
 }
 
 /// `netloom schema`
