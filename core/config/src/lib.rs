@@ -2,7 +2,7 @@
 //!
 //! [`load`] turns bytes into a [`Node`] tree; [`read`] turns single nodes into values with units.
 //! Both record errors in a [`Report`] and continue, so that a file's errors come together, in
-//! order of place, as [`Diagnostics`]. Their `Display` is the text for users.
+//! order of place, as [`Diagnostics`]. Their `Display` is the text for users. [`format()`] sets a text in one style.
 //!
 //! Nothing here reads files, knows a clock or starts a thread. Work and memory are bounded: the
 //! size of the text by [`MAX_BYTES`], values by [`MAX_VALUES`], nesting by [`MAX_DEPTH`], copies made
@@ -12,6 +12,7 @@
 
 mod brackets;
 mod diagnostic;
+mod format;
 pub mod likely;
 mod node;
 mod path;
@@ -25,6 +26,7 @@ pub mod units;
 pub mod written;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Repetition, Report};
+pub use format::format;
 pub use node::{Entry, Kind, Node, Place};
 pub use path::Path;
 pub use scalar::resolve;

@@ -11,6 +11,7 @@ mod bounds;
 pub mod difference;
 pub mod drawing;
 mod file;
+mod formatting;
 pub mod forwarding;
 pub mod hosts;
 mod ids;
@@ -38,6 +39,7 @@ pub mod words;
 mod write;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
+pub use formatting::format;
 pub use hosts::{Host, Hosts};
 pub use lab::{Lab, Pin, expect};
 pub use misread::Misread;
