@@ -6,6 +6,7 @@ mod apply;
 mod capture;
 pub(crate) mod examples;
 mod flow;
+mod fmt;
 mod foreign;
 mod generate;
 mod guard;
@@ -34,6 +35,7 @@ pub(crate) use flow::{
     Flow, FlowAdd, FlowDel, FlowDump, FlowGroups, FlowMeters, FlowMod, FlowMonitor, FlowTrace,
     GroupChange, MeterChange, OpenFlow, Spoken,
 };
+pub(crate) use fmt::Fmt;
 pub(crate) use foreign::{
     Export, ExportContainerlab, ExportLab, Import, Importing, ManagementKind,
 };
@@ -61,7 +63,7 @@ pub(crate) use why::Why;
 #[derive(Debug, Parser)]
 #[command(name = "netloom", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Exit status: 0 done; 1 failed while running; 2 wrong usage or invalid \
-                        file; 3 not supported on this machine; 4 `apply --check` found a difference, or `guard --frozen` refused something.\n\nSignals: verbs that run until stopped \
+                        file; 3 not supported on this machine; 4 `apply --check` or `fmt --check` found a difference, or `guard --frozen` refused something.\n\nSignals: verbs that run until stopped \
                         end on SIGTERM, and on SIGINT and SIGHUP unless their caller ignores \
                         these, as shells do for background jobs of scripts.")]
 pub(crate) struct Cli {
@@ -94,6 +96,8 @@ pub(crate) enum Verb {
     Example(Example),
     /// Check lab files and show all errors, with line and column.
     Check(Check),
+    /// Set lab files in one style: indentation, blanks, quotes. Comments, order and meaning stay.
+    Fmt(Fmt),
     /// Turn a lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab into a lab file.
     Import(Import),
     /// Write a running lab as a lab file, or a lab for another program.

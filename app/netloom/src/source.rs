@@ -49,6 +49,18 @@ fn planned(path: &Path, name: Option<&str>, how: &Importing) -> Result<(Lab, Pla
     Ok((lab, plan))
 }
 
+/// The text of a lab file, and the same in netloom's style.
+///
+/// # Errors
+/// [`Unreadable`], or [`netloom_config::Diagnostics`] with all errors in it or with what cannot be kept.
+pub(crate) fn formatted(path: &Path) -> Result<(Vec<u8>, String)> {
+    let bytes = read(path)?;
+    // Standard input has no name that the lab could take, and its style does not depend on that.
+    let name = if path == Path::new(STDIN) { "lab".to_owned() } else { stem(path) };
+    let formatted = netloom_model::format(&shown(path), &bytes, &name)?;
+    Ok((bytes, formatted))
+}
+
 /// The name of the lab in a file, which may have other errors.
 ///
 /// # Errors

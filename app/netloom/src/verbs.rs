@@ -13,6 +13,7 @@ mod fates;
 mod figures;
 mod files;
 mod flow;
+mod fmt;
 mod foreign;
 mod generate;
 mod guard;
@@ -71,6 +72,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             Some(on) => hosts::check(&args, on),
             None => files::check(&args),
         },
+        Verb::Fmt(args) => fmt::fmt(&args),
         Verb::Import(args) => foreign::import(&args),
         Verb::Export(Export::Lab(args)) => saved::export(lab, &args),
         Verb::Export(Export::Containerlab(args)) => foreign::export(&args),

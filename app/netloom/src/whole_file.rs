@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -14,15 +15,19 @@ pub(crate) fn is_replaced(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
-/// Writes a file, in the place of one that is there and with its mode; or into what cannot be replaced.
+/// Writes a file, in the place of one that is there, with its mode and where possible its owner; or into what cannot be replaced.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     if !is_replaced(path) {
         return OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
     }
-    let mode = fs::metadata(path).ok().map(|found| found.permissions());
+    let found = fs::metadata(path).ok();
     let fill = |mut file: File| {
         // Before the text: a file that only its owner reads stays one.
-        mode.clone().map_or(Ok(()), |mode| file.set_permissions(mode))?;
+        if let Some(found) = &found {
+            // Root leaves a user's file to the user; others may not give files away.
+            let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
+            file.set_permissions(found.permissions())?;
+        }
         file.write_all(text.as_bytes()).map(|()| file)
     };
     let done = nameless(path).and_then(&fill).and_then(|file| put(&file, path));

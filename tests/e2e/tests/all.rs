@@ -38,6 +38,7 @@ mod extcap;
 mod few_files;
 mod fidelity;
 mod files;
+mod fmt;
 mod folders;
 mod foreign;
 mod foreign_labs;

@@ -100,6 +100,13 @@ fn the_guide_to_labs_of_others_runs() {
 }
 
 #[test]
+fn the_guide_to_editors_and_fmt_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/editors.md", 4);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_examples_runs() {
     needs!("frr", "dnsmasq", "iperf3", "nft", "python3", "udhcpc");
     let machine = machine!();

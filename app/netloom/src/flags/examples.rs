@@ -125,6 +125,18 @@ const USES: &[Uses] = &[
         ],
         exit: &[("2", "A file has errors, or cannot be read.")],
     },
+    Uses {
+        verb: "fmt",
+        examples: &[
+            ("netloom fmt two-sites.yaml torus.yaml", "set two files in one style"),
+            ("netloom fmt --check *.yaml", "exit with 4 if a file is in another style"),
+            ("netloom fmt - <two-sites.yaml", "the same on standard output, as editors want it"),
+        ],
+        exit: &[
+            ("2", "A file has errors, or cannot be formatted; it stays as it is."),
+            ("4", "With --check: a file is in another style."),
+        ],
+    },
     uses(
         "new",
         &[
