@@ -48,6 +48,7 @@ mod guard_names;
 mod guard_policy;
 mod guard_terminal;
 mod hierarchy;
+mod hosts;
 mod hung;
 mod ids;
 mod image;

@@ -78,6 +78,13 @@ fn the_guide_to_the_lab_file_runs() {
 }
 
 #[test]
+fn the_guide_to_several_hosts_runs() {
+    let machine = machine!();
+    run_document(&machine, "docs/guide/hosts.md", 3);
+    machine.untouched();
+}
+
+#[test]
 fn the_guide_to_tests_runs() {
     let machine = machine!();
     run_document(&machine, "docs/guide/test.md", 2);
