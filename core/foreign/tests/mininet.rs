@@ -67,6 +67,46 @@ fn without_a_controller_nothing_is_forwarded_until_an_entry_says_so() {
     assert!(import.lab.contains("s7: {}"), "{}", import.lab);
 }
 
+// Mininet 2.3.0: a datapath id is the first number in the name (findings/mininet-equal-datapath-ids.sh). A lab of netloom
+// refuses two equal ones.
+#[test]
+fn switches_of_one_number_have_datapath_ids_of_their_own() {
+    let open = r#""cls": "OVSSwitch", "failMode": "secure""#;
+    let switch = |name: &str, dpid: &str, params: &str| {
+        format!(
+            r#"{{"name": "{name}", "kind": "openflow", "dpid": "{dpid}", "line": 4, "params": {{{params}}}}}"#
+        )
+    };
+    let switches = [
+        switch("core1", "0000000000000001", open),
+        switch("edge1", "0000000000000001", open),
+        switch("edge2", "2", open),
+        switch("far", "1", &format!(r#"{open}, "dpid": "1""#)),
+    ];
+    let text = format!(
+        r#"{{"netloom-mininet-record": 1, "script": "a.py", "hosts": [], "controllers": [], "links": [],
+        "switches": [{}], "commands": [], "calls": [], "options": {{"line": 7}}}}"#,
+        switches.join(", ")
+    );
+    let import = imported(&Memory::of("a.json", text.as_str()), "a.json");
+    plan(&import);
+    for (switch, keys) in [
+        ("core1", "datapath: \"0x1\", fail: secure"),
+        ("edge1", "fail: secure"),
+        ("edge2", "datapath: \"0x2\", fail: secure"),
+        ("far", "fail: secure"),
+    ] {
+        let want = format!("{switch}: {{kind: openflow, {keys}}}");
+        assert!(import.lab.contains(&want), "{want} in {}", import.lab);
+    }
+    assert!(matches!(verdict(&import, "switches.core1.cls"), Verdict::Carried));
+    for item in ["switches.edge1.cls", "switches.far.dpid"] {
+        let Verdict::Changed(why) = verdict(&import, item) else { panic!("{item} is not told") };
+        assert!(why.contains("\"core1\""), "{why}");
+    }
+    assert!(matches!(verdict(&import, "switches.far.cls"), Verdict::Carried));
+}
+
 // Mininet 2.3.0: the next port is the number of ports, and a port that the script numbers has its number.
 #[test]
 fn ports_of_openflow_switches_have_mininets_numbers() {

@@ -4,6 +4,8 @@
 //! of Mininet's own they learn by themselves, which is what these do. Without any, nothing is forwarded until a flow entry
 //! says so, unless the switch is a bridge.
 
+use std::collections::HashMap;
+
 use crate::at::At;
 use crate::draft::{Draft, Switch};
 use crate::mininet::Names;
@@ -60,6 +62,7 @@ pub(super) fn read(
     names: &mut Names,
     draft: &mut Draft,
 ) {
+    let mut datapaths = HashMap::new();
     for (name, at) in root.get("switches").iter().flat_map(At::entries) {
         let wish = crate::valid_name(name);
         let new = draft.free_name(if wish.is_empty() { "s" } else { &wish });
@@ -77,22 +80,34 @@ pub(super) fn read(
         // Mininet's default.
         let alone = own.is_empty() && !standalone;
         let programmed = kind == "openflow" && (alone || !remote.is_empty());
+        let mut twin = None;
         if programmed {
             switch.keys.push(("kind", "openflow".into()));
             if !remote.is_empty() {
                 switch.keys.push(("controllers", format!("[{}]", remote.join(", "))));
             }
-            switch.keys.push(("datapath", datapath(dpid)));
+            // Mininet 2.3.0 makes it of the first number in the name: `core1` and `edge1` have one.
+            let datapath = datapath(dpid);
+            twin = datapaths.get(&datapath).copied();
+            if twin.is_none() {
+                datapaths.insert(datapath.clone(), name);
+                switch.keys.push(("datapath", datapath));
+            }
             match (alone, standalone) {
                 (true, _) => switch.keys.push(("fail", "secure".into())),
                 (_, true) => switch.keys.push(("fail", "standalone".into())),
                 _ => {}
             }
         }
+        let told = if at.get("dpid").is_some() { "dpid" } else { "cls" };
         for (key, at) in at.entries() {
-            match record.note("switches", name, key) {
-                Some(why) => at.changed(why),
-                None => property(key, &at, (kind, programmed), &mut switch),
+            match (record.note("switches", name, key), twin) {
+                (Some(why), _) => at.changed(why),
+                (None, Some(twin)) if key == told => at.changed(format!(
+                    "its datapath id is one of its own: {twin:?} has the same in Mininet, and controllers could not \
+                     tell them apart"
+                )),
+                (None, _) => property(key, &at, (kind, programmed), &mut switch),
             }
         }
         draft.switches.push(switch);
