@@ -7,6 +7,7 @@
 
 pub mod decode;
 pub mod evaluate;
+mod order;
 mod registers;
 pub mod text;
 

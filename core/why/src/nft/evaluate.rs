@@ -3,6 +3,7 @@
 //! Registers hold bytes that may be unknown. A comparison with an unknown byte is a doubt: the rule then may or may not
 //! match. A drop counts as certain only if no rule before it may have accepted the packet.
 
+use super::order;
 use super::registers::Registers;
 use super::text::{self, Named};
 use super::{Chain, Expression, Family, Hook, Rule, Ruleset, Set, Verdict};
@@ -104,7 +105,18 @@ pub fn run_device(rules: &Ruleset, device: &str, sends: bool, packet: &Packet) -
 }
 
 fn run_all(rules: &Ruleset, mut chains: Vec<&Chain>, packet: &Packet) -> Fate {
-    chains.sort_by_key(|chain| chain.attached.as_ref().map(|at| at.priority));
+    order::sort(&mut chains);
+    let fate = run_in_order(rules, &chains, packet);
+    if !matches!(fate, Fate::Stopped(_)) {
+        return fate;
+    }
+    // It is stopped for certain only if it is so in whichever order the kernel may have them.
+    let others = order::others(&chains).into_iter();
+    let doubtful = |fate: &Fate| matches!(fate, Fate::Doubtful(_));
+    others.map(|order| run_in_order(rules, &order, packet)).find(doubtful).unwrap_or(fate)
+}
+
+fn run_in_order(rules: &Ruleset, chains: &[&Chain], packet: &Packet) -> Fate {
     let mut doubts = Vec::new();
     let mut translated = None;
     let tracks = tracks(rules);

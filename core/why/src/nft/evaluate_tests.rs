@@ -278,3 +278,30 @@ fn a_translation_that_may_happen_is_told() {
     assert_eq!(by.iter().map(|d| d.handle).collect::<Vec<_>>(), [Some(4), None]);
     assert_eq!(stopped(&rules, &packet(81)).0, None);
 }
+
+#[test]
+fn of_chains_of_equal_priority_the_newer_runs_first() {
+    // The kernel lists a table's chains by age.
+    let mut rules = chain(false, vec![with(dport(80), Expression::Nat("nat".into()))]);
+    let mut newer = chain(true, vec![]).chains.remove(0);
+    newer.name = "newer".into();
+    rules.chains.push(newer);
+    let Fate::Stopped(by) = run(&rules, Hook::Forward, &packet(80)) else { panic!() };
+    assert_eq!(by.chain, "newer");
+    rules.chains.reverse();
+    assert!(matches!(run(&rules, Hook::Forward, &packet(80)), Fate::Doubtful(_)));
+}
+
+#[test]
+fn the_order_of_two_tables_of_equal_priority_is_not_known() {
+    let mut rules = chain(false, vec![with(dport(80), Expression::Nat("nat".into()))]);
+    let mut other = chain(true, vec![]).chains.remove(0);
+    other.table = "other".into();
+    rules.chains.push(other);
+    for _ in 0..2 {
+        assert!(matches!(run(&rules, Hook::Forward, &packet(80)), Fate::Doubtful(_)));
+        // What neither of them lets pass is stopped for certain.
+        assert_eq!(stopped(&rules, &packet(81)).0, None);
+        rules.chains.reverse();
+    }
+}
