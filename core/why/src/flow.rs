@@ -54,8 +54,30 @@ impl Protocol {
     }
 }
 
+/// One end of a flow has an address of IPv4, the other one of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MixedFamilies {
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's address.
+    pub destination: IpAddr,
+}
+
+impl std::fmt::Display for MixedFamilies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { source, destination } = self;
+        write!(
+            f,
+            "{source} and {destination} are of two families; both must be of IPv4, or both of IPv6"
+        )
+    }
+}
+
+impl std::error::Error for MixedFamilies {}
+
 /// A flow in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Flow {
     /// The node that sends.
     pub from: String,
@@ -74,6 +96,22 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// A flow from the first of these nodes, with its address, to the second.
+    ///
+    /// # Errors
+    /// The addresses are of two families.
+    pub fn new(
+        [(from, source), (to, destination)]: [(&str, IpAddr); 2],
+        protocol: Protocol,
+        ports: [u16; 2],
+    ) -> Result<Flow, MixedFamilies> {
+        if source.is_ipv4() != destination.is_ipv4() {
+            return Err(MixedFamilies { source, destination });
+        }
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Ok(Flow { from, to, source, destination, protocol, ports, answers: false })
+    }
+
     /// The flow of the answers.
     #[must_use]
     pub fn back(&self) -> Flow {
@@ -176,5 +214,24 @@ impl Flow {
 fn put(header: &mut [Option<u8>], at: usize, bytes: &[u8]) {
     for (place, byte) in header.iter_mut().skip(at).zip(bytes) {
         *place = Some(*byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_of_two_families_is_refused() {
+        let (four, six) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1_u16]));
+        for (source, destination) in [(four, six), (six, four)] {
+            let ends = [("a", source), ("b", destination)];
+            let error = Flow::new(ends, Protocol::Udp, [5000, 53]).unwrap_err();
+            assert!(error.to_string().contains("10.0.0.1"), "{error}");
+        }
+        for (one, length) in [(four, 14 + 20 + 20), (six, 14 + 40 + 20)] {
+            let flow = Flow::new([("a", one), ("b", one)], Protocol::Tcp, [5000, 80]).unwrap();
+            assert_eq!(flow.frame([2; 6], [4; 6]).len(), length);
+        }
     }
 }

@@ -256,14 +256,10 @@ impl<F: Facts> Walker<'_, F> {
         (name, own): (&str, IpAddr),
         (other, peer): (&str, IpAddr),
     ) -> Result<Vec<Cause>, F::Error> {
-        let flow = Flow {
-            from: name.to_owned(),
-            to: other.to_owned(),
-            source: own,
-            destination: peer,
-            protocol: Protocol::Tcp,
-            ports: [ANY_PORT, BGP],
-            answers: false,
+        let (protocol, ports) = (Protocol::Tcp, [ANY_PORT, BGP]);
+        // No session is between addresses of two families.
+        let Ok(flow) = Flow::new([(name, own), (other, peer)], protocol, ports) else {
+            return Ok(vec![]);
         };
         let mut found: Vec<Cause> = Vec::new();
         for flow in [flow.clone(), Flow { answers: false, ports: flow.ports, ..flow.back() }] {

@@ -24,7 +24,7 @@ mod text;
 mod walk;
 
 pub use cause::{Basis, Cause, CauseName, Direction};
-pub use flow::{Flow, Place, Protocol};
+pub use flow::{Flow, MixedFamilies, Place, Protocol};
 pub use judge::{Observed, Outcome, Seen, judge};
 pub use report::{Hop, Report, Sighting, Verdict, Way};
 pub use text::text;

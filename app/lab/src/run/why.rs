@@ -50,18 +50,15 @@ impl Running {
             )),
         };
         let port = probe.as_ref().map_or(NO_PORT, |probe| probe.port);
-        let flow = Flow {
-            from: asked.from.clone(),
-            to: state.plan.nodes[to].name.clone(),
-            source: ends.0,
-            destination: ends.1,
-            protocol: asked.protocol,
-            ports: match asked.protocol {
-                Protocol::Icmp => [0, 0],
-                _ => [port, asked.port.unwrap_or(0)],
-            },
-            answers: false,
+        let ports = match asked.protocol {
+            Protocol::Icmp => [0, 0],
+            _ => [port, asked.port.unwrap_or(0)],
         };
+        let named = [(&*asked.from, ends.0), (&*state.plan.nodes[to].name, ends.1)];
+        let flow = Flow::new(named, asked.protocol, ports).map_err(|mixed| Error::Invalid {
+            object: Subject::from("the flow"),
+            reason: mixed.to_string(),
+        })?;
         let there = walk(&mut facts, &flow, &[])?;
         let back = walk(&mut facts, &flow.back(), &there.nodes)?;
         let observed = match probe {

@@ -153,15 +153,8 @@ mod tests {
     use super::*;
 
     fn flow(protocol: Protocol) -> Flow {
-        Flow {
-            from: "a".into(),
-            to: "b".into(),
-            source: [10, 0, 0, 1].into(),
-            destination: [10, 0, 1, 2].into(),
-            protocol,
-            ports: [5000, 80],
-            answers: false,
-        }
+        let ends = [("a", [10, 0, 0, 1].into()), ("b", [10, 0, 1, 2].into())];
+        Flow::new(ends, protocol, [5000, 80]).unwrap()
     }
 
     fn ip(protocol: u8, source: [u8; 4], destination: [u8; 4], body: &[u8]) -> Vec<u8> {
