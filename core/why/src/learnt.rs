@@ -210,13 +210,15 @@ impl<F: Facts> Walker<'_, F> {
         session: &Session,
         other: Option<&str>,
     ) -> Result<Vec<Cause>, F::Error> {
-        let far = other.and_then(|other| {
-            let node = self.facts.node(name).ok()?;
-            let (_, daemons) = all.iter().find(|(n, _)| n == other)?;
-            // Two nodes may have a session for each family.
-            let of_family = |s: &&Session| s.peer.is_ipv4() == session.peer.is_ipv4();
-            daemons.sessions.iter().filter(of_family).find(|s| node.has(s.peer))
-        });
+        // Two nodes may have a session for each family.
+        let of_family = |s: &&Session| s.peer.is_ipv4() == session.peer.is_ipv4();
+        let far = match other.and_then(|other| all.iter().find(|(n, _)| n == other)) {
+            Some((_, daemons)) => {
+                let node = self.facts.node(name)?;
+                daemons.sessions.iter().filter(of_family).find(|s| node.has(s.peer))
+            }
+            None => None,
+        };
         if let (Some(other), Some(far)) = (other, far) {
             let stopped = self.of_session((name, far.peer), (other, session.peer))?;
             if !stopped.is_empty() {
