@@ -54,7 +54,14 @@ impl<F: Facts> Walker<'_, F> {
             Fate::Translated(by) => {
                 // Sources are changed at the other hooks.
                 let before_route = [Hook::Prerouting, Hook::Output].map(Hook::name);
-                self.redirected |= before_route.contains(&hook);
+                let redirects = before_route.contains(&hook);
+                self.redirected |= redirects;
+                let first = match redirects {
+                    true => &mut self.translated.destination,
+                    false => &mut self.translated.source,
+                };
+                first.get_or_insert(self.walk.stops.len());
+                self.walk.translated_by = Some(node.name.clone());
                 self.doubt(at, usize::MAX, format!(
                     "{} may give packets other addresses or ports; their way after that is not followed",
                     rule(node, &by)

@@ -90,6 +90,7 @@ impl Reach {
 
 /// Puts a flow's ways and what was observed together. `back` is the way of its answers.
 pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Report {
+    let back = &back.answering(there);
     let sent = there.places.len() == observed.there.len()
         && !matches!(observed.outcome, Outcome::NotSent(_));
     // What was seen was seen; what was not may have been there.
@@ -232,8 +233,10 @@ impl Causes<'_> {
 
     /// Tables alone tell, since the probe does not.
     fn unwatched(&mut self, [there, back]: [&Walk; 2], observed: &Observed) {
-        self.by_facts(there, Direction::There);
-        self.by_facts(back, Direction::Back);
+        for (walk, direction) in [(there, Direction::There), (back, Direction::Back)] {
+            self.by_facts(walk, direction);
+            self.missing.extend(walk.doubts.iter().map(|doubt| doubt.text.clone()));
+        }
         if let Outcome::NotSent(why) = &observed.outcome {
             self.missing.push(format!("the probe could not be sent: {why}"));
         }

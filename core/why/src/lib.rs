@@ -21,6 +21,7 @@ mod resolution;
 mod routes;
 mod segment;
 mod text;
+mod translation;
 mod walk;
 
 pub use cause::{Basis, Cause, CauseName, Direction};

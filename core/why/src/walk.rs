@@ -80,6 +80,8 @@ pub struct Walk {
     pub segments: Vec<Segment>,
     /// Whether it leads to the receiver.
     pub arrives: bool,
+    /// The last node with a rule that may have given packets other addresses or ports.
+    pub translated_by: Option<String>,
 }
 
 /// A route that differs from the plan's.
@@ -97,6 +99,13 @@ pub(crate) enum Decision {
     Nowhere,
 }
 
+/// From which stop of a way on a rule may have changed addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Translated {
+    pub(crate) source: Option<usize>,
+    pub(crate) destination: Option<usize>,
+}
+
 pub(crate) struct Walker<'a, F: Facts> {
     pub(crate) facts: &'a mut F,
     pub(crate) flow: &'a Flow,
@@ -109,6 +118,7 @@ pub(crate) struct Walker<'a, F: Facts> {
     hops_left: Option<u32>,
     /// Whether a rule may have given packets another destination: then its listeners and settings are not those that count.
     pub(crate) redirected: bool,
+    pub(crate) translated: Translated,
 }
 
 /// Leads a flow from its sender to its receiver. `seen_by` are the nodes on the way of the flow that it answers.
@@ -126,9 +136,12 @@ pub fn walk<F: Facts>(facts: &mut F, flow: &Flow, seen_by: &[String]) -> Result<
         mtu: None,
         hops_left: None,
         redirected: false,
+        translated: Translated::default(),
     };
     walker.run()?;
-    Ok(walker.walk)
+    let Walker { mut walk, translated, .. } = walker;
+    walk.doubt_behind(translated);
+    Ok(walk)
 }
 
 impl<F: Facts> Walker<'_, F> {

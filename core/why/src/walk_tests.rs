@@ -654,6 +654,37 @@ fn listeners_do_not_count_where_packets_may_have_another_port() {
     assert_eq!(found.stops[0].cause.name, CauseName::NothingListens);
 }
 
+#[test]
+fn what_rests_on_addresses_that_may_be_others_is_a_doubt() {
+    let mut office = Office::new();
+    office.at("r1").rules = Some(rule(vec![Expression::Nat("nat".into())], 0, false));
+    office.at("r2").rules = Some(rule(dropping(), 2, false));
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert!(found.stops.is_empty(), "{found:#?}");
+    assert!(found.doubts.iter().any(|doubt| doubt.text.contains("node r2 drops")), "{found:#?}");
+    // Before the rule all is certain.
+    office.at("h1").rules = Some(rule(dropping(), 3, false));
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert_eq!(found.stops.len(), 1, "{found:#?}");
+    assert_eq!(found.stops[0].cause.place, "node h1");
+}
+
+#[test]
+fn an_answer_to_other_addresses_is_certain_from_the_translating_node_on() {
+    let mut office = Office::new();
+    office.at("r2").rules = Some(rule(vec![Expression::Nat("masq".into())], 4, false));
+    office.at("web").rules = Some(rule(dropping(), 3, false));
+    office.at("r1").rules = Some(rule(dropping(), 2, false));
+    let there = walk(&mut office, &flow(), &[]).unwrap();
+    assert_eq!(there.translated_by.as_deref(), Some("r2"));
+    office.at("r2").rules = None;
+    let back = walk(&mut office, &flow().back(), &there.nodes).unwrap();
+    assert_eq!(back.stops.len(), 2, "{back:#?}");
+    let back = back.answering(&there);
+    assert_eq!(back.stops.len(), 1, "{back:#?}");
+    assert_eq!(back.stops[0].cause.place, "node r1");
+}
+
 /// Questions for hardware addresses were seen at the last of `question` places, the packet at `packet`.
 fn unresolved(office: &mut Office, packet: usize, question: usize) -> Report {
     let flow = flow();
