@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netloom_openflow::hello::{self, Hello};
@@ -150,11 +151,7 @@ impl Client {
         let fail =
             |source| ClientError::Failed { target: name.clone(), operation: "connect", source };
         let socket: Box<dyn Bytes> = match target {
-            Target::Unix(path) => {
-                let socket = UnixStream::connect(path).map_err(fail)?;
-                socket.set_write_timeout(Some(PATIENCE)).map_err(fail)?;
-                Box::new(socket)
-            }
+            Target::Unix(path) => Box::new(connect_unix(path, PATIENCE).map_err(fail)?),
             Target::Tcp(to) => {
                 let socket = TcpStream::connect_timeout(to, PATIENCE).map_err(fail)?;
                 // Requests are small, and each waits for its answer.
@@ -450,9 +447,43 @@ impl AsFd for Client {
     }
 }
 
+/// Connects to a socket. Connecting to one whose queue is full waits as a write does (`unix_stream_connect`), so the limit is
+/// that of writes and is set first.
+fn connect_unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let address = SocketAddrUnix::new(path)?;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    let socket = UnixStream::from(socket);
+    socket.set_write_timeout(Some(patience))?;
+    match rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)) {
+        Ok(()) => Ok(socket),
+        Err(rustix::io::Errno::AGAIN) => {
+            let why = "nobody takes connections there: the socket's queue is full";
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_queue_does_not_hold_a_client_for_ever() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("switch");
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        // One waits to be taken, which is all that the queue holds.
+        let first = connect_unix(&path, PATIENCE).unwrap();
+        let error = connect_unix(&path, Duration::from_millis(1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(first);
+    }
 
     #[test]
     fn what_it_said_before_it_closed_is_heard() {
