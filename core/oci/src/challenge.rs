@@ -17,17 +17,33 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    /// The first challenge of a header that is understood.
+    /// The first challenge of a header that is understood; a header may have several.
     pub fn read(header: &str) -> Option<Challenge> {
-        let (scheme, rest) = header.trim().split_once([' ', ',']).unwrap_or((header.trim(), ""));
+        let mut found: Vec<(&str, Vec<(String, String)>)> = vec![];
+        for element in elements(header) {
+            let (word, rest) = element.split_once([' ', '\t']).unwrap_or((element, ""));
+            let rest = rest.trim_start();
+            let is_parameter = word.contains('=') || rest.starts_with('=');
+            let text = if is_parameter { element } else { rest };
+            if !is_parameter {
+                found.push((word, vec![]));
+            }
+            if let Some((_, parameters)) = found.last_mut() {
+                parameters.extend(parameter(text));
+            }
+        }
+        found.iter().find_map(|(scheme, parameters)| Challenge::of(scheme, parameters))
+    }
+
+    fn of(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {
         if scheme.eq_ignore_ascii_case("basic") {
             return Some(Challenge::Basic);
         }
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let found = parameters(rest);
-        let get = |name: &str| found.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone());
+        let get =
+            |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone());
         Some(Challenge::Bearer {
             realm: get("realm")?,
             service: get("service"),
@@ -36,37 +52,44 @@ impl Challenge {
     }
 }
 
-/// `key="value", key=value`; a quoted value may have commas, and a backslash before a character.
-fn parameters(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((key, after)) = rest.split_once('=') {
-        let key = key.trim_matches([' ', ',', '\t']).to_ascii_lowercase();
-        let (value, after) = match after.trim_start().strip_prefix('"') {
-            Some(quoted) => unquote(quoted),
-            None => {
-                let end = after.find(',').unwrap_or(after.len());
-                (after[..end].trim().to_owned(), &after[end..])
-            }
-        };
-        found.push((key, value));
-        rest = after;
-    }
-    found
+/// The parts between commas, those in quotes apart.
+fn elements(header: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let parts = header.split(move |letter| {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+        letter == ',' && !quoted
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// The value up to the closing quote, and what is behind it.
-fn unquote(text: &str) -> (String, &str) {
+/// `key="value"` or `key=value`.
+fn parameter(text: &str) -> Option<(String, String)> {
+    let (key, value) = text.split_once('=')?;
+    let value = value.trim();
+    let value = match value.strip_prefix('"') {
+        Some(quoted) => unquote(quoted),
+        None => value.to_owned(),
+    };
+    Some((key.trim().to_ascii_lowercase(), value))
+}
+
+/// The value up to the closing quote, with a backslash before any character.
+fn unquote(text: &str) -> String {
     let mut value = String::new();
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
         match letter {
-            '"' => return (value, &text[at + 1..]),
-            '\\' => value.extend(letters.next().map(|(_, letter)| letter)),
+            '"' => break,
+            '\\' => value.extend(letters.next()),
             letter => value.push(letter),
         }
     }
-    (value, "")
+    value
 }
 
 #[cfg(test)]
@@ -88,6 +111,21 @@ mod tests {
         assert_eq!((realm.as_str(), service.as_deref(), scope), ("http://a/t", Some("b"), None));
         for wrong in ["", "Negotiate", "Bearer", "Bearer service=\"x\"", "Bearer realm"] {
             assert_eq!(Challenge::read(wrong), None, "{wrong}");
+        }
+    }
+    #[test]
+    fn a_challenge_behind_others_is_found() {
+        let bearer = |realm: &str| {
+            Some(Challenge::Bearer { realm: realm.into(), service: None, scope: None })
+        };
+        for (header, expected) in [
+            (r#"Negotiate, Bearer realm="http://a/t""#, bearer("http://a/t")),
+            (r#"Negotiate YWJj==, Bearer realm="a, b""#, bearer("a, b")),
+            (r#"Digest realm="x", nonce="a\", Bearer", Bearer realm=t"#, bearer("t")),
+            (r#"Bearer service="x", Basic realm="y""#, Some(Challenge::Basic)),
+            (r#"Digest realm="Bearer realm=x, Basic""#, None),
+        ] {
+            assert_eq!(Challenge::read(header), expected, "{header}");
         }
     }
 }
