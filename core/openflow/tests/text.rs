@@ -4,9 +4,10 @@ use netloom_openflow::flow::FlowCommand;
 use netloom_openflow::group::GroupCommand;
 use netloom_openflow::meter::{BandKind, MeterCommand};
 use netloom_openflow::text::{
-    TextError, flow, group, meter, print_flow, print_group, print_match, print_meter,
+    TextError, flow, group, meter, print_flow, print_group, print_instructions, print_match,
+    print_meter,
 };
-use netloom_openflow::{Field, FlowMod, Message, Oxm, Version, encode};
+use netloom_openflow::{Field, FlowMod, Instruction, Message, Oxm, Version, encode};
 use proptest::prelude::*;
 
 use super::outside_text::try_text;
@@ -154,4 +155,14 @@ fn every_seed_of_text() {
         seen += 1;
     }
     assert!(seen >= 5, "{seen} seeds in {}", folder.display());
+}
+
+#[test]
+fn what_has_no_word_is_not_printed_as_something_else() {
+    let odd = group(GroupCommand::Delete, "group_id=1,type=200").unwrap();
+    assert_eq!(print_group(&odd), "group_id=1,type=200");
+    group(GroupCommand::Add, "group_id=1,type=200").unwrap_err();
+    let error = meter(MeterCommand::Add, "meter=0,band=type=drop,rate=1").unwrap_err();
+    assert!(error.to_string().contains("1 or more"), "{error}");
+    assert_eq!(print_instructions(&[Instruction::ApplyActions(vec![])]), "drop");
 }

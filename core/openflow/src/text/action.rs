@@ -280,8 +280,7 @@ pub fn print_instructions(instructions: &[Instruction]) -> String {
             format!("experimenter:{experimenter:#x}")
         }
     };
-    match instructions {
-        [] => "drop".to_owned(),
-        all => all.iter().map(one).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(","),
-    }
+    let all: Vec<String> = instructions.iter().map(one).filter(|text| !text.is_empty()).collect();
+    // Also of actions of which there are none.
+    if all.is_empty() { "drop".to_owned() } else { all.join(",") }
 }

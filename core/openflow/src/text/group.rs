@@ -30,9 +30,13 @@ pub fn group(command: GroupCommand, text: &str) -> Result<GroupMod> {
         match key {
             "group_id" if value == "all" => change.group = GROUP_ALL,
             "group_id" => change.group = number(key, value)?,
-            "type" => match TYPES.iter().find(|(name, _)| *name == value) {
-                Some((_, kind)) => change.kind = *kind,
-                None => return super::wrong(key, value, "type of a group"),
+            "type" => match (TYPES.iter().find(|(name, _)| *name == value), value.parse::<u8>()) {
+                (Some((_, kind)), _) => change.kind = *kind,
+                // A group that goes may be of a type without a word, as in a message (section 7.3.4.2).
+                (None, Ok(number)) if command == GroupCommand::Delete => {
+                    change.kind = GroupType::from(number);
+                }
+                _ => return super::wrong(key, value, "type of a group"),
             },
             // A select group of the switch hashes all of a packet's flow, which both words leave to it.
             "selection_method" if ["dp_hash", "hash"].contains(&value) => {}
@@ -81,7 +85,8 @@ fn bucket(text: &str, kind: GroupType) -> Result<Bucket> {
 
 /// A group as text.
 pub fn print_group(change: &GroupMod) -> String {
-    let kind = TYPES.iter().find(|(_, kind)| *kind == change.kind).map_or("all", |(name, _)| name);
+    let word = TYPES.iter().find(|(_, kind)| *kind == change.kind).map(|(name, _)| *name);
+    let kind = word.map_or_else(|| u8::from(change.kind).to_string(), str::to_owned);
     let group = if change.group == GROUP_ALL { "all".to_owned() } else { change.group.to_string() };
     let mut text = format!("group_id={group},type={kind}");
     for bucket in &change.buckets {
@@ -126,7 +131,10 @@ pub fn meter(command: MeterCommand, text: &str) -> Result<MeterMod> {
         match part.split_once('=') {
             Some(("meter", "all")) => change.meter = crate::meter::METER_ALL,
             Some(("meter", "controller")) => change.meter = crate::meter::METER_CONTROLLER,
-            Some((key @ "meter", value)) => change.meter = number(key, value)?,
+            Some((key @ "meter", value)) => match number(key, value)? {
+                0 => return super::wrong(key, value, "number of a meter, which is 1 or more"),
+                number => change.meter = number,
+            },
             _ => return unknown(part),
         }
     }
