@@ -230,6 +230,17 @@ pub(crate) fn attached_to_group(
     group: BorrowedFd<'_>,
     at: bpf_attach_type,
 ) -> io::Result<Vec<u32>> {
+/// Detaches a program from a group.
+pub(crate) fn detach_from_group(
+    program: &Program,
+    group: BorrowedFd<'_>,
+    at: bpf_attach_type,
+) -> io::Result<()> {
+    let fd = program.fd().as_raw_fd();
+    // SAFETY: takes numbers only.
+    result(unsafe { libbpf_sys::bpf_prog_detach2(fd, group.as_raw_fd(), at) })
+}
+
     query(group.as_raw_fd(), at)
 }
 

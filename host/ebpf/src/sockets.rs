@@ -104,11 +104,14 @@ impl SocketLimits {
         // Before the programs run: without this entry they count nothing.
         counts.put_new(&NONE.key(), &[0; COUNT_WORDS])?;
         // The release program first: a socket must not be counted before its end can be.
-        for (name, at) in
-            [(RELEASE, BPF_CGROUP_INET_SOCK_RELEASE), (CREATE, BPF_CGROUP_INET_SOCK_CREATE)]
-        {
-            attach::attach_to_group(&loaded.program(name)?, folder.as_fd(), at)
-                .map_err(|source| Failure::path(lab, "attach socket limits", source))?;
+        let (group, end) = (folder.as_fd(), BPF_CGROUP_INET_SOCK_RELEASE);
+        let (release, create) = (loaded.program(RELEASE)?, loaded.program(CREATE)?);
+        let failed = |source| Failure::path(lab, "attach socket limits", source);
+        attach::attach_to_group(&release, group, end).map_err(failed)?;
+        if let Err(source) = attach::attach_to_group(&create, group, BPF_CGROUP_INET_SOCK_CREATE) {
+            // Alone it counts what nobody reads, and nothing finds it later: the other one is looked for.
+            let _ = attach::detach_from_group(&release, group, end);
+            return Err(failed(source).into());
         }
         Ok(Self { limits, counts })
     }
