@@ -243,14 +243,33 @@ impl Shield {
         node: u32,
         budget: &Budget,
     ) -> Result<()> {
-        let key = node.to_ne_bytes();
+        let before = self.ports.get(&ifindex.to_ne_bytes())?;
+        let before = before.map(|[port]| unpair(port.to_ne_bytes()).0);
+        // First, since it fails without a trace: until the maps have the interface, the program lets all frames pass.
+        attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
+        if let Err(e) = self.enter(ifindex, direction, node, budget) {
+            // The first error tells more than one of this.
+            let _ = self.forget_unused(node);
+            return Err(e);
+        }
+        match before {
+            Some(old) if old != node => {
+                // What it owned there, it owned for the other node.
+                self.disown(ifindex)?;
+                self.forget_unused(old)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what the maps have of a protected interface.
+    fn enter(&self, ifindex: u32, direction: Direction, node: u32, budget: &Budget) -> Result<()> {
         // Kept if the node is protected elsewhere already: its interfaces share one budget.
-        self.state.put_new(&key, &[0; STATE_WORDS])?;
+        self.state.put_new(&node.to_ne_bytes(), &[0; STATE_WORDS])?;
         // The entry shared by senders that find no entry left must exist first.
         self.senders.put_new(&pair(node, 0), &[0; SENDER_WORDS])?;
         self.put_budget(node, budget)?;
-        attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
-        // The entry comes last: until it is there, the program lets all frames pass.
+        // Last: from here on the program looks for the others.
         let by_sender = u32::from(direction == Direction::Egress);
         self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
     }
@@ -351,9 +370,7 @@ impl Shield {
         // First, so that no gate drops for a node whose protection ends.
         self.disown(ifindex)?;
         self.ports.remove(&key)?;
-        if !self.nodes()?.contains(&node) {
-            self.forget(node)?;
-        }
+        self.forget_unused(node)?;
         // A gate runs the same program at the same place, so it stays for that.
         if direction == Direction::Ingress && self.is_gate(&key)? {
             return Ok(true);
@@ -411,7 +428,11 @@ impl Shield {
         Ok(nodes)
     }
 
-    fn forget(&self, node: u32) -> Result<()> {
+    /// Forgets a node without a protected interface.
+    fn forget_unused(&self, node: u32) -> Result<()> {
+        if self.nodes()?.contains(&node) {
+            return Ok(());
+        }
         let key = node.to_ne_bytes();
         for map in [&self.rates, &self.state] {
             map.remove(&key)?;

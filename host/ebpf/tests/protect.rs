@@ -454,6 +454,24 @@ fn interfaces_of_a_node_share_its_budget_and_others_have_theirs() {
 }
 
 #[test]
+fn a_refused_interface_and_one_that_moved_leave_no_budget() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let [near, far] = [NetNs::create(), NetNs::create()];
+        link(near.end(2), far.end(3));
+        far.run(|| {
+            let shield = Shield::create_by(hook).unwrap();
+            shield.protect(99, Direction::Ingress, NODE, &frames(1)).unwrap_err();
+            shield.read(NODE).unwrap_err();
+            shield.protect(3, Direction::Ingress, NODE, &frames(1)).unwrap();
+            shield.protect(3, Direction::Ingress, NODE + 1, &frames(1)).unwrap();
+            shield.read(NODE).unwrap_err();
+            shield.read(NODE + 1).unwrap();
+        });
+    }
+}
+
+#[test]
 fn what_is_protected_is_found_again_and_let_go() {
     netloom_kit::root_only!("attaches BPF programs");
     for hook in hooks() {
