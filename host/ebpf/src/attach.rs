@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
+use libbpf_rs::{ErrorKind, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook, TcHookBuilder};
 use libbpf_sys::{
     bpf_attach_type, bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts,
 };
@@ -181,8 +181,13 @@ pub(crate) fn detach(
         Hook::Tcx => tcx_detach(program, ifindex, direction),
         Hook::Clsact => {
             let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
+            // Another's program may have our place; it stays.
+            let there: Vec<u32> = filter.query().into_iter().filter(|id| *id != 0).collect();
+            if Program::find(&there, program.name())?.is_none() {
+                return Ok(());
+            }
             match filter.detach() {
-                Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
                     Err(Failure::new(object(ifindex), "remove filter", io::Error::other(e)).into())
                 }
                 _ => Ok(()),
@@ -225,11 +230,6 @@ pub(crate) fn attach_to_group(
     prog_attach(program, group.as_raw_fd(), at, libbpf_sys::BPF_F_ALLOW_MULTI, None)
 }
 
-/// The programs attached to the group itself.
-pub(crate) fn attached_to_group(
-    group: BorrowedFd<'_>,
-    at: bpf_attach_type,
-) -> io::Result<Vec<u32>> {
 /// Detaches a program from a group.
 pub(crate) fn detach_from_group(
     program: &Program,
@@ -241,6 +241,11 @@ pub(crate) fn detach_from_group(
     result(unsafe { libbpf_sys::bpf_prog_detach2(fd, group.as_raw_fd(), at) })
 }
 
+/// The programs attached to the group itself.
+pub(crate) fn attached_to_group(
+    group: BorrowedFd<'_>,
+    at: bpf_attach_type,
+) -> io::Result<Vec<u32>> {
     query(group.as_raw_fd(), at)
 }
 
@@ -306,7 +311,7 @@ fn result(refused: i32) -> io::Result<()> {
 fn filter(program: BorrowedFd<'_>, ifindex: i32, direction: Direction, order: Order) -> TcHook {
     TcHookBuilder::new(program)
         .ifindex(ifindex)
-        .replace(true)
+        .replace(false)
         .handle(FILTER)
         .priority(order.priority())
         .hook(direction.clsact())
@@ -326,7 +331,15 @@ fn clsact_attach(
     let mut filter = filter(program.fd(), index(ifindex)?, direction, order);
     // The discipline may exist already, ours or another's; that is not an error.
     filter.create().map_err(failed)?;
-    filter.attach().map(drop).map_err(failed)
+    match filter.attach() {
+        // Ours would have been found before this.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            let place = format!("priority {} and handle {FILTER}", order.priority());
+            let why = format!("a filter of another program has {place}; give it another priority");
+            Err(Failure::new(object(ifindex), "attach filter", io::Error::other(why)).into())
+        }
+        other => other.map(drop).map_err(failed),
+    }
 }
 
 fn clsact_query(ifindex: u32, direction: Direction) -> Result<Vec<u32>> {
