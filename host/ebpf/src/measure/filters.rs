@@ -51,6 +51,8 @@ pub(super) struct Flows {
     flows: Vec<Flow>,
     /// Unused, empty slots.
     free: Vec<u32>,
+    /// Slots of flows that are gone, not yet emptied.
+    left: Vec<u32>,
     generation: u32,
     /// Keys of the filters in each set.
     written: [Vec<Vec<u8>>; 2],
@@ -63,7 +65,8 @@ fn object() -> String {
 impl Flows {
     pub(super) fn new(room: u32) -> Flows {
         let written = [Vec::new(), Vec::new()];
-        Flows { room, flows: Vec::new(), free: (0..room).rev().collect(), generation: 0, written }
+        let (flows, left) = (Vec::new(), Vec::new());
+        Flows { room, flows, free: (0..room).rev().collect(), left, generation: 0, written }
     }
 
     pub(super) fn room(&self) -> u32 {
@@ -86,8 +89,9 @@ impl Flows {
         let plain: Vec<Filter> = filters.iter().map(|named| named.filter).collect();
         let tables = Tables::new(&plain, precedence)
             .map_err(|e| Failure::new(object(), "put into tables", std::io::Error::other(e)))?;
+        self.reclaim(maps)?;
         // Copies, so that an error below leaves the point as it is.
-        let (flows, mut free) = self.assign(filters, now)?;
+        let (flows, free) = self.assign(filters, now)?;
         let of: HashMap<u32, u32> = flows.iter().map(|flow| (flow.id, flow.slot)).collect();
         let slot = |named: &NamedFilter| of.get(&named.id).copied().unwrap_or(ASIDE);
         let mut slots: Vec<u32> = filters.iter().map(slot).collect();
@@ -102,14 +106,22 @@ impl Flows {
             own.for_each(|(_, slot)| *slot |= JOINED);
         }
         self.write(maps, &tables, &slots)?;
-        // Only now: until the switch, programs counted in these slots.
-        for old in &self.flows {
-            if !flows.iter().any(|flow| flow.slot == old.slot) {
-                maps.clear(old.slot, self.room, maps.is_sampled())?;
-                free.push(old.slot);
-            }
-        }
+        // From here on the kernel has these flows, whatever else fails.
+        let gone = |old: &&Flow| !flows.iter().any(|flow| flow.slot == old.slot);
+        self.left.extend(self.flows.iter().filter(gone).map(|old| old.slot));
         (self.flows, self.free) = (flows, free);
+        // Only now: until the switch, programs counted in these slots. What fails is tried again before slots are given next.
+        let _ = self.reclaim(maps);
+        Ok(())
+    }
+
+    /// Empties the slots of flows that are gone.
+    fn reclaim(&mut self, maps: &Maps) -> Result<()> {
+        while let Some(slot) = self.left.last().copied() {
+            maps.clear(slot, self.room, maps.is_sampled())?;
+            self.left.pop();
+            self.free.push(slot);
+        }
         Ok(())
     }
 
@@ -165,12 +177,15 @@ impl Flows {
         self.generation = generation;
         // Programs that read the old word may still search the old set.
         settle();
-        self.empty(maps, 1 - set)
+        // What fails here is tried again before this set is written.
+        let _ = self.empty(maps, 1 - set);
+        Ok(())
     }
 
     fn empty(&mut self, maps: &Maps, set: usize) -> Result<()> {
-        for key in self.written[set].drain(..) {
-            maps.filters.remove(&key)?;
+        while let Some(key) = self.written[set].last() {
+            maps.filters.remove(key)?;
+            self.written[set].pop();
         }
         Ok(())
     }
