@@ -160,20 +160,22 @@ impl Inward {
         let Some(mut merger) = self.merger.take() else { return Ok(None) };
         let step = match merger.held() {
             Some(frame) => {
-                let given = member.queue(frame)?;
-                Some(self.note(given, frame, counters, end))
+                member.queue(frame).map(|given| Some(self.note(given, frame, counters, end)))
             }
-            None => None,
+            None => Ok(None),
         };
-        let step = step.map(|step| match step {
-            Step::Over(_) => {
-                merger.clear();
-                Step::Over(0)
-            }
-            other => other,
+        let step = step.map(|step| {
+            step.map(|step| match step {
+                Step::Over(_) => {
+                    merger.clear();
+                    Step::Over(0)
+                }
+                other => other,
+            })
         });
+        // Also after an error: what is merged is not lost with it.
         self.merger = Some(merger);
-        Ok(step)
+        step
     }
 
     /// Copies the next frame into the buffer, or returns why there is none.
