@@ -22,6 +22,8 @@ const EARLY: usize = 64;
 /// A switch that is away: what this process has proved for its slices is not proved again.
 pub(crate) struct Parked {
     pub(crate) name: String,
+    /// When it went.
+    pub(crate) since: Time,
     core: VirtualSwitches,
     places: BTreeMap<SliceId, usize>,
     keeping: Option<Keeping>,
@@ -29,9 +31,9 @@ pub(crate) struct Parked {
 
 impl Parked {
     /// Keeps what is known of a switch.
-    pub(crate) fn of(real: Real) -> Parked {
+    pub(crate) fn of(real: Real, since: Time) -> Parked {
         let places = real.slices.iter().map(|(id, attached)| (*id, attached.place)).collect();
-        Parked { name: real.name, core: real.core, places, keeping: real.keeping }
+        Parked { name: real.name, since, core: real.core, places, keeping: real.keeping }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::serving::TURN;
 use crate::system::clock;
 use crate::wire::{Side, Wire};
 
-/// Most switches: more are closed at once.
+/// Most switches: more are closed at once. Also the most that are remembered while they are away.
 const MOST_SWITCHES: usize = 256;
 
 impl Server {
@@ -176,7 +176,14 @@ impl Server {
         for path in std::mem::take(&mut real.services) {
             let _ = std::fs::remove_file(path);
         }
-        self.parked.insert(real.datapath, Parked::of(real));
+        // Numbers that come and do not come again would fill the memory.
+        if self.parked.len() >= MOST_SWITCHES {
+            let oldest = self.parked.iter().min_by_key(|(_, one)| one.since).map(|(at, _)| *at);
+            if let Some(at) = oldest {
+                self.parked.remove(&at);
+            }
+        }
+        self.parked.insert(real.datapath, Parked::of(real, clock()));
         self.refresh_peers()
     }
 
