@@ -192,8 +192,12 @@ fn set_offloads(fd: &OwnedFd) -> io::Result<bool> {
 
 fn interface_request(name: &str) -> Result<libc::ifreq> {
     let bytes = name.as_bytes();
-    if bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
-        return Err(Failure::new(format!("tap {name:?}"), "name it", Errno::NAMETOOLONG).into());
+    let wrong = |why| Err(Failure::new(format!("tap {name:?}"), "name it", why).into());
+    if bytes.contains(&0) {
+        return wrong(Errno::INVAL);
+    }
+    if bytes.len() >= libc::IFNAMSIZ {
+        return wrong(Errno::NAMETOOLONG);
     }
     // SAFETY: all bytes zero is a valid value of each member of ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -128,7 +128,7 @@ pub(crate) fn write_initrd(root: &Path, release: &str, to: &Path) -> Result<u64>
     tree.add_modules(release)?;
     tree.add_fixed();
     let file = File::create(to).map_err(|e| Failure::path(to, "make", e))?;
-    tree.write(BufWriter::new(file)).map_err(|e| Failure::path(to, "write", e))?;
+    tree.write(to, BufWriter::new(file))?;
     Ok(fs::metadata(to).map_err(|e| Failure::path(to, "look at", e))?.len())
 }
 
@@ -258,21 +258,26 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn write(&self, to: BufWriter<File>) -> std::io::Result<()> {
-        let mut archive = Archive::new(to);
+    fn write(&self, to: &Path, file: BufWriter<File>) -> Result<()> {
+        let failed = |e| Failure::path(to, "write", e);
+        let mut archive = Archive::new(file);
         for (name, item) in &self.items {
-            match item {
-                Item::Folder(mode) => archive.add(name, Entry::Folder(*mode))?,
+            let copied;
+            let entry = match item {
+                Item::Folder(mode) => Entry::Folder(*mode),
                 Item::Copy(mode, path) => {
-                    archive.add(name, Entry::File(*mode, &fs::read(path)?))?
+                    copied = read(path)?;
+                    Entry::File(*mode, &copied)
                 }
-                Item::Made(mode, bytes) => archive.add(name, Entry::File(*mode, bytes))?,
-                Item::Link(leads) => archive.add(name, Entry::Link(leads))?,
+                Item::Made(mode, bytes) => Entry::File(*mode, bytes),
+                Item::Link(leads) => Entry::Link(leads),
                 // The number of the console (Documentation/admin-guide/devices.txt).
-                Item::Console => archive.add(name, Entry::Device(0o600, 5, 1))?,
-            }
+                Item::Console => Entry::Device(0o600, 5, 1),
+            };
+            archive.add(name, entry).map_err(failed)?;
         }
-        archive.finish().map(drop)
+        archive.finish().map(drop).map_err(failed)?;
+        Ok(())
     }
 }
 
