@@ -12,7 +12,7 @@ use netloom_wire::Error;
 use netloom_wire::control::{Answer, Connection, Fault, PortKind, Request};
 use world::{Impairments, Server, WIRE, World, delay};
 
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(120);
 
 /// Set in a process that is to serve this socket.
 const SERVE: &str = "NETLOOM_TEST_SERVE_WIRES";

@@ -102,6 +102,8 @@ impl Drop for LabGuard<'_> {
     fn drop(&mut self) {
         let mut down = std::process::Command::new(self.0.binary.path());
         down.args(["down", "--all"]).env("NETLOOM_RUNTIME_DIR", self.0.runtime_dir());
+        // Recorders are waited for by what they have there.
+        down.env("NETLOOM_DATA_DIR", self.0.path().join("data"));
         down.stdin(Stdio::null()).stdout(Stdio::null());
         // While a failed test unwinds, a second panic would hide the first: only print.
         let Ok(mut child) = down.spawn() else { return eprintln!("cannot start netloom down") };

@@ -74,7 +74,7 @@ fn calls_that_take_long_leave_room_for_quick_ones_and_the_last_one() {
     *served.fake.busy.0.lock().unwrap() = true;
     let repair = b"POST /v1/lab/repair HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut slow: Vec<_> = (0..MANY).map(|_| held(&served, repair)).collect();
-    wait_until("slow calls arrive", Duration::from_secs(20), || {
+    wait_until("slow calls arrive", BOUND, || {
         let asked = served.fake.asked.lock().unwrap();
         (asked.iter().filter(|call| *call == "repair").count() >= 64).then_some(())
     });
@@ -242,7 +242,7 @@ fn large_bodies_have_one_memory_together() {
     drop(first);
     let plan = serde_json::to_string(&super::fake::plan()).unwrap();
     let body = format!("{{\"dry_run\": true, \"plan\": {plan}{}}}", " ".repeat(30 << 20));
-    wait_until("the memory comes back", Duration::from_secs(20), || {
+    wait_until("the memory comes back", BOUND, || {
         (request_with(served.path(), "POST", "/v1/lab/apply", &body).0 == 200).then_some(())
     });
     assert_eq!(request(served.path(), "GET", "/v1/lab").0, 200);

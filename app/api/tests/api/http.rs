@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A connection to the REST socket whose reads and writes fail after 20 s.
+/// A connection to the REST socket whose reads and writes fail after two minutes.
 pub(crate) fn connect(folder: &Path) -> UnixStream {
     let stream = UnixStream::connect(folder.join("api.sock")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
