@@ -145,7 +145,8 @@ fn a_lab_whose_process_is_killed_is_heard_again_once_it_is_adopted() {
     let again = stream.until(|event| event["kind"] == "snapshot");
     assert_eq!(again["missed"], true);
     assert_ne!(again["lab"]["pid"].as_i64(), pid.map(i64::from));
-    assert!(text.line().ends_with(" events were missed; this is how it is now"));
+    // A busy machine may have told before that it is behind.
+    while !text.line().ends_with(" events were missed; this is how it is now") {}
     machine.netloom(["down"]).finish().code(0);
     stream.0.rest();
     text.rest();

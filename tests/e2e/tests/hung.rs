@@ -89,7 +89,8 @@ fn a_stopped_wire_process_is_told_and_goes_on() {
         let shown = bound(&format!("link show {link} --json")).code(0).json();
         shown["wire"]["state"].as_str().expect("a state").to_owned()
     };
-    assert!(state(first).starts_with("not known: ") && state(first).contains(&advice));
+    let told = state(first);
+    assert!(told.starts_with("not known: ") && told.contains(&advice), "{told}");
     bound("status").code(0);
     for link in [first, second] {
         let name = format!("link {link:?}");

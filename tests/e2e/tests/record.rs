@@ -287,7 +287,8 @@ fn a_killed_recorder_loses_nothing_that_was_found_before() {
     let machine = machine!();
     machine.up(LAB);
     machine.answers("h1", "web");
-    let flow = ["h1", "web", "9/udp", "--last", "5m"];
+    // Longer than many rounds take.
+    let flow = ["h1", "web", "9/udp", "--last", "24h"];
     let kills = rounds(2);
     for round in 0..kills {
         machine.ok("record start");
