@@ -245,7 +245,11 @@ mod tests {
         }
     }
 
-    /// A probe of an address of this machine, whose socket has received `packets` from there.
+    /// A bound for what always comes.
+    const BOUND: Duration = Duration::from_secs(60);
+
+    /// A probe of an address of this machine, whose socket has received the first of `packets` from there: the kernel hands them
+    /// on after they were sent.
     fn probe_that_hears(echo: Echo, from: IpAddr, packets: &[Vec<u8>]) -> Probe {
         let own = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         own.set_nonblocking(true).unwrap();
@@ -253,6 +257,7 @@ mod tests {
         for packet in packets {
             other.send_to(packet, own.local_addr().unwrap()).unwrap();
         }
+        assert!(netloom_sys::process::wait_readable(&own, BOUND));
         let destination = IpAddr::from([127, 0, 0, 2]);
         Probe { fd: own.into(), port: 0, echo, protocol: Protocol::Icmp, destination, sent: 1 }
     }
@@ -281,6 +286,11 @@ mod tests {
         cut.pop();
         assert!(!answered(asked, cut), "a part of the mark");
         let after = [answer(&Echo { mark: [2; MARK], ..own }, 1), answer(&own, 1)];
-        assert_eq!(probe_that_hears(own, asked, &after).outcome(), Some(Outcome::Answered));
+        let probe = probe_that_hears(own, asked, &after);
+        let mut found = probe.outcome();
+        while found.is_none() && netloom_sys::process::wait_readable(&probe.fd, BOUND) {
+            found = probe.outcome();
+        }
+        assert_eq!(found, Some(Outcome::Answered));
     }
 }
