@@ -27,11 +27,21 @@ fn records() {
     }
 }
 
+/// A process that is killed with this value, also where a test fails: it would write for ever.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Kills a store after it has written about so many bytes; returns how many packets it knew to be written.
 fn kill_one(root: &Path, after: u64, pause: Duration) -> u32 {
     let mut command = netloom_kit::again(&records);
-    let mut child = command.env(MARK, root).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = child.stdout.take().unwrap();
+    let mut child = Killed(command.env(MARK, root).stdout(Stdio::piped()).spawn().unwrap());
+    let mut output = child.0.stdout.take().unwrap();
     let said = std::thread::spawn(move || {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
@@ -43,8 +53,7 @@ fn kill_one(root: &Path, after: u64, pause: Duration) -> u32 {
     };
     wait_until("the recording to grow", Duration::from_secs(120), grown);
     std::thread::sleep(pause);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     let said = said.join().unwrap().unwrap();
     let last = said.rsplit_terminator('\n').find_map(|line| line.strip_prefix("written "));
     last.and_then(|number| number.parse().ok()).unwrap_or(0)
