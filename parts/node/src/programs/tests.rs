@@ -19,6 +19,17 @@ fn end(programs: &mut Programs, pid: Pid) {
     assert!(programs.ended(pid, exit, Instant::now()).is_some());
 }
 
+/// Programs that are killed with this value: those that have not ended, where a test fails.
+struct Killed(Programs);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        for pid in self.0.slots.iter().filter_map(|slot| slot.pid) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 #[test]
 fn a_command_of_exec_keeps_its_deadline_while_programs_change() {
     let folder = tempfile::tempdir().unwrap();
@@ -27,7 +38,8 @@ fn a_command_of_exec_keeps_its_deadline_while_programs_change() {
     let env = vec![("PATH".to_owned(), std::env::var("PATH").unwrap())];
     let run = vec![once(&["sleep", "701"])];
     let execs = vec![exec(false), exec(true)];
-    let mut programs = Programs::new(run, vec![], execs, env.clone(), Some(log(&folder)));
+    let mut killed = Killed(Programs::new(run, vec![], execs, env.clone(), Some(log(&folder))));
+    let programs = &mut killed.0;
     programs.start().unwrap();
     assert_eq!(programs.exec(), Ok(Execs::Running(vec![])));
     let until = programs.exec_until().unwrap();
@@ -40,9 +52,9 @@ fn a_command_of_exec_keeps_its_deadline_while_programs_change() {
     programs.end_late_exec(until.checked_sub(Duration::from_millis(1)).unwrap());
     assert_eq!(programs.exec_until(), Some(until), "it is not late yet");
     programs.end_late_exec(until);
-    end(&mut programs, first);
+    end(programs, first);
     assert_eq!(programs.exec_on(), Ok(Execs::Running(vec![])), "the old program has not ended");
-    end(&mut programs, old);
+    end(programs, old);
     assert_eq!(programs.go_on(), Ok(()));
     // What it missed is told, and the next one runs, with a deadline of its own.
     let Ok(Execs::Running(missed)) = programs.exec_on() else { panic!("the second one runs") };
@@ -59,8 +71,8 @@ fn a_command_of_exec_keeps_its_deadline_while_programs_change() {
     assert_eq!((programs.stage, programs.exec_until()), (Stage::Exec(1), until));
     let [new, second] = [0, 2].map(|at: usize| programs.slots[at].pid.unwrap());
     programs.end_late_exec(until.unwrap());
-    end(&mut programs, second);
+    end(programs, second);
     assert!(programs.exec_on().unwrap_err().contains("exec 2"));
     rustix::process::kill_process(new, Signal::KILL).unwrap();
-    end(&mut programs, new);
+    end(programs, new);
 }
