@@ -28,7 +28,7 @@ pub use fidelity::{
     BehindCause, BehindKind, BehindView, FidelityView, LatenessView, WaitsView, ms,
 };
 pub(crate) use fidelity::{dropped, sort as sort_behind, stolen, waited};
-pub use packets::{AskPackets, FoundPackets, PacketSeen};
+pub use packets::{AskPackets, FoundPackets, PacketSeen, link_of_question};
 pub use reachability::{Family, PairFamily, PairReachability, Reachability};
 pub use why::AskWhy;
 pub use wires::{DirectionView, FateView, Fates, WireView};

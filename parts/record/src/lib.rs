@@ -11,6 +11,7 @@
 
 mod error;
 mod folder;
+mod links;
 mod question;
 mod search;
 mod status;
@@ -18,6 +19,7 @@ mod store;
 
 pub use error::{Error, Result};
 pub use folder::{Folder, Segments};
+pub use links::find_links;
 pub use question::{Asked, Question};
 pub use search::{Frame, Looked, search};
 pub use status::{Books, Lost, Status};

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::made::{BEGIN, blocks, everything, folder, found, number, store, udp};
 
-use netloom_record::{About, Asked, Error, Folder, LEAST_KEEP, Question, Store};
+use netloom_record::{About, Asked, Error, Folder, LEAST_KEEP, Link, Question, Store, find_links};
 
 fn asked(words: &[&str]) -> Asked {
     Asked { words: words.iter().map(|word| (*word).to_owned()).collect(), ..everything() }
@@ -88,6 +88,46 @@ fn a_question_that_cannot_be_answered_says_what_to_write() {
     assert!(refused(&asked(&["x", "y"])).contains("\"x\""));
     assert!(refused(&asked(&["10.0.0.1", "10.0.0.2", "0/tcp"])).contains("80/tcp"));
     assert!(refused(&asked(&["1.1.1.1", "1.1.1.2", "1.1.1.3"])).contains("in quotes"));
+}
+
+#[test]
+fn links_go_by_the_names_that_were_recorded_or_by_what_a_plan_says() {
+    let root = tempfile::tempdir().unwrap();
+    let find = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        find_links(&Folder::open(root.path(), "lab").unwrap(), &words, |word| match word {
+            "r,new" => Ok(Some("r--new".to_owned())),
+            "r,b" => Err(Error::Question("which of two?".to_owned())),
+            _ => Ok(None),
+        })
+    };
+    let refused = |word: &str| match find(&["a--r", word]) {
+        Err(Error::Question(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let (mut store, links) = store(root.path(), LEAST_KEEP);
+    store.append(&blocks(0..10, 1, 10), &links);
+    store.finish();
+    // One that came later, and one that is in the open segment alone.
+    store.link(Link { name: "x--later".to_owned(), ..Link::default() });
+    store.append(&blocks(10..20, 1, 10), &links);
+    assert_eq!(find(&["a--r", "b--c", "x--later"]).unwrap(), ["a--r", "b--c", "x--later"]);
+    assert_eq!(find(&["r,new", "a--r"]).unwrap(), ["r--new", "a--r"]);
+    assert_eq!(refused("r,b"), "which of two?");
+    assert_eq!(
+        refused("b,r"),
+        "link \"b,r\": not in the recording of lab \"lab\", which has \"r--b\", \"a--r\", \"b--c\", \"x--later\""
+    );
+    // Of many, those that look alike come first.
+    for at in 0..20 {
+        store.link(Link { name: format!("y{at}"), ..Link::default() });
+    }
+    store.append(&blocks(20..30, 1, 10), &links);
+    let told = refused("c");
+    assert!(
+        told.contains("which has \"b--c\", \"a--r\", ") && told.ends_with(" and 16 more"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn a_flow_is_found_on_each_link_while_it_is_recorded_and_later() {
     // Less of it, and something else.
     let of = |words: &[&str]| packets(&machine, words).len();
     assert_eq!(of(&["h1", "web", "9/udp", "--last", "5m", "--link", "s--r:eth0"]), 50);
+    assert_eq!(of(&["h1", "web", "9/udp", "--last", "5m", "--link", "s,r"]), 50);
     assert_eq!(of(&["h2", "--last", "5m", "--link", "r:eth1--web:eth0"]), 0);
     assert_eq!(of(&["h1", "web", "9/tcp", "--last", "5m"]), 0);
     let between = |from: u64, to: u64| {
@@ -159,6 +160,15 @@ fn api(machine: &Machine) {
     ));
     assert_eq!(part["packets"].as_array().map(Vec::len), Some(1), "{part:#}");
     assert_eq!(part["packets"][0], found["packets"][0]);
+    let body = r#"{"what": ["9/udp"], "last_ms": 600000, "links": ["h1,s"]}"#;
+    let found = ask(body)["packets"].as_array().map(Vec::len);
+    assert_eq!(found, Some(50));
+    let unknown = ask(r#"{"last_ms": 600000, "links": ["h1--web"]}"#);
+    assert_eq!(
+        (&unknown["status"], &unknown["code"]),
+        (&400.into(), &"invalid".into()),
+        "{unknown}"
+    );
     let refused = ask(r#"{"what": ["h1"]}"#);
     assert_eq!(
         (&refused["status"], &refused["code"]),
@@ -183,6 +193,7 @@ fn questions_without_a_time_and_wrong_ones_say_what_to_write() {
         2,
         &["exchange"],
     );
+    machine.refused("packets --link h1--web --last 1s", 2, &["link \"h1--web\"", "\"h1:eth0--s\""]);
     machine.refused("packets h1 --last 1s --since 12:00", 2, &["cannot be used with"]);
     machine.refused("record start --keep 1MiB", 2, &["4MiB"]);
     machine.refused("record delete", 1, &["recorded already"]);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use netloom_record::{Asked, Folder, Question, search};
+use netloom_record::{Asked, Folder, Question, find_links, search};
 use netloom_sys::{Failure, clock};
 
 use crate::run::running::Running;
-use crate::view::{AskPackets, FoundPackets, PacketSeen};
+use crate::view::{AskPackets, FoundPackets, PacketSeen, link_of_question};
 use crate::{Error, Result, Subject};
 
 /// Most packets of an answer, where nothing is said and at all.
@@ -35,7 +35,10 @@ impl Running {
             all.sort_unstable();
             all.dedup();
         }
-        let question = Question::read(&words(asked)?, &nodes).map_err(wrong)?;
+        let mut asked_of = words(asked)?;
+        let links = find_links(&folder, &asked.links, |word| link_of_question(&state.plan, word));
+        asked_of.links = links.map_err(wrong)?;
+        let question = Question::read(&asked_of, &nodes).map_err(wrong)?;
         let most = asked.most.unwrap_or(USUAL).clamp(1, MOST);
         let mut found = FoundPackets::default();
         let looked = search(&folder, &question, |frame| {
@@ -61,8 +64,8 @@ fn words(asked: &AskPackets) -> Result<Asked> {
         }
         since_ns = Some(clock::realtime().saturating_sub(last.saturating_mul(1_000_000)));
     }
-    let (words, links) = (asked.what.clone(), asked.links.clone());
-    Ok(Asked { words, links, since_ns, until_ns: asked.until_ns })
+    let words = asked.what.clone();
+    Ok(Asked { words, links: vec![], since_ns, until_ns: asked.until_ns })
 }
 
 fn refused(lab: &str, error: netloom_record::Error) -> Error {

@@ -1,5 +1,7 @@
 //! A question about packets of the past, and its answer.
 
+use netloom_model::Plan;
+use netloom_model::lookup::{LookupError, find_link};
 use netloom_record::Frame;
 use netloom_sighting::{Flow, summary};
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,20 @@ pub struct AskPackets {
     /// Most packets of the answer; 1,000 where nothing is said, and at most 100,000.
     #[serde(default)]
     pub most: Option<usize>,
+}
+
+/// The link of a plan that a word means in a question about a recording; `None` if the plan has no such link.
+///
+/// # Errors
+/// [`netloom_record::Error::Question`]: it may mean several links.
+pub fn link_of_question(plan: &Plan, word: &str) -> netloom_record::Result<Option<String>> {
+    match find_link(plan, word) {
+        Ok((at, _)) => Ok(Some(plan.links[at].name.clone())),
+        Err(several @ LookupError::Invalid { .. }) => {
+            Err(netloom_record::Error::Question(several.to_string()))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Packets of a recording, in the order in which they were seen.

@@ -1,5 +1,6 @@
 //! `packets`: answers from a lab's recording, also while it is written.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, IsTerminal, Write};
@@ -8,15 +9,17 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use netloom_lab::view::PacketSeen;
-use netloom_record::{Asked, Frame, Looked, Question, search};
+use netloom_lab::view::{PacketSeen, link_of_question};
+use netloom_lab::{Folder, runtime_dir};
+use netloom_model::Plan;
+use netloom_record::{Asked, Frame, Looked, Question, find_links, search};
 use netloom_sighting::summary;
 use netloom_sys::clock;
 
 use super::record::chosen;
-use crate::Usage;
 use crate::flags::Packets;
 use crate::output::{count, print, utc};
+use crate::{Usage, labs};
 
 /// `netloom packets`
 pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
@@ -24,7 +27,7 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
     let last = args.last.map(|last| u64::try_from(last.as_nanos()).unwrap_or(u64::MAX));
     let asked = Asked {
         words: args.words.clone(),
-        links: args.links.clone(),
+        links: links(&recording, &args.links)?,
         since_ns: args.since.or(last.map(|last| clock::realtime().saturating_sub(last))),
         until_ns: args.until,
     };
@@ -50,6 +53,26 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
         tell_line!("{}", words(&looked));
     }
     Ok(0)
+}
+
+/// The links that are meant, by their names.
+fn links(recording: &netloom_record::Folder, asked: &[String]) -> Result<Vec<String>> {
+    // Names that were recorded need no lab.
+    let plan = LazyCell::new(|| running(recording.lab()));
+    let in_plan = |word: &str| match &*plan {
+        Some(plan) => link_of_question(plan, word),
+        None => Ok(None),
+    };
+    Ok(find_links(recording, asked, in_plan)?)
+}
+
+/// The plan of a lab, if it runs and answers.
+fn running(lab: &str) -> Option<Plan> {
+    let folder = Folder::new(&runtime_dir().ok()?, lab);
+    if !folder.exists().ok()? {
+        return None;
+    }
+    netloom_session::Lab::plan(&labs::connect_to(&folder).ok()?).ok()
 }
 
 fn words(looked: &Looked) -> String {
