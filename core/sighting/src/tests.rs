@@ -216,6 +216,52 @@ fn equal_packets_on_one_link_are_two() {
     assert_eq!(of(&[(0, &arp(1, 2)), (1, &arp(1, 2))]), 1);
 }
 
+/// The links of each packet, in the order in which they were stored, of equal frames seen at these links and milliseconds.
+fn ways(seen: &[(u32, u64)]) -> Vec<Vec<u32>> {
+    let frame = |link: u32| udp(1, 2, 3, 4, b"hello", link as u8);
+    let all: Vec<Recorded> = seen
+        .iter()
+        .map(|(link, ms)| (*link, 1_700_000_000_000_000_000 + ms * 1_000_000, 0, frame(*link)))
+        .collect();
+    let (bytes, _, _) = record(&all, &LINKS);
+    assert_eq!(read(&bytes), all);
+    let mut ways = std::collections::BTreeMap::<u64, Vec<u32>>::new();
+    for seen in blocks(&bytes, 0).filter_map(seen_of) {
+        ways.entry(seen.place).or_default().push(seen.interface);
+    }
+    ways.into_values().collect()
+}
+
+#[test]
+fn equal_packets_on_their_way_together_are_seen_in_their_order() {
+    let two = [(0, 0), (0, 1), (1, 10), (1, 11), (2, 20), (2, 21)];
+    assert_eq!(ways(&two), [[0, 1, 2], [0, 1, 2]]);
+    // The next ones, at once and later, are not sightings of what was stored before.
+    let next = [(0, 30), (1, 40), (2, 50), (0, 9000), (1, 9010), (0, 9020), (1, 9030)];
+    let all = [&two[..], &next].concat();
+    assert_eq!(ways(&all), [&[0, 1, 2][..], &[0, 1, 2], &[0, 1, 2], &[0, 1], &[0, 1]]);
+    // A slow link may take its time, as long as nothing equals the packet.
+    assert_eq!(ways(&[(0, 0), (1, 3000)]), [[0, 1]]);
+}
+
+#[test]
+fn a_repeated_packet_is_not_taken_for_the_one_that_was_lost() {
+    let lost_first = [(0, 0), (0, 1000), (1, 1001), (0, 2000), (1, 2001)];
+    assert_eq!(ways(&lost_first), [&[0][..], &[0, 1], &[0, 1]]);
+    // One that was on its way when the segment began confuses one packet, and not all that follow.
+    let begun = [(1, 0), (0, 990), (1, 1000), (0, 1990), (1, 2000), (0, 2990), (1, 3000)];
+    let found = ways(&begun);
+    assert_eq!(found[found.len() - 2..], [[0, 1], [0, 1]], "{found:?}");
+}
+
+#[test]
+fn more_equal_packets_than_are_remembered_are_stored_and_those_after_a_pause_have_their_ways() {
+    let train = |link: u32| (0..20).map(move |at| (link, u64::from(link) * 30 + at));
+    let later = [(0, 2000), (1, 2010), (0, 3000), (1, 3010)];
+    let found = ways(&train(0).chain(train(1)).chain(later).collect::<Vec<_>>());
+    assert_eq!(found[found.len() - 2..], [[0, 1], [0, 1]], "{found:?}");
+}
+
 #[test]
 fn a_damaged_index_is_refused() {
     let (_, index, _) = record(&frames(2, 30), &LINKS);
