@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use netloom_sys::Failure;
-use netloom_sys::trusted::TrustedDir;
+use netloom_sys::trusted::{TrustedDir, is_missing};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
@@ -51,8 +51,13 @@ impl Folder {
     /// # Errors
     /// It cannot be made, or others could change it.
     pub fn make(root: &std::path::Path, lab: &str) -> Result<Folder> {
-        let dir = TrustedDir::make_in_home(root)?.make_dir(lab)?;
-        Ok(Folder { lab: lab.to_owned(), dir })
+        loop {
+            match TrustedDir::make_in_home(root)?.make_dir(lab) {
+                // Its recording was deleted before it was open.
+                Err(error) if is_missing(&error) && root.is_dir() => {}
+                made => return Ok(Folder { lab: lab.to_owned(), dir: made? }),
+            }
+        }
     }
 
     /// The folder of a lab that was recorded.
@@ -87,13 +92,29 @@ impl Folder {
     /// # Errors
     /// [`Error::Busy`].
     pub fn lock(&self) -> Result<File> {
-        let file = self.dir.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
-        match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
-                Err(Error::Busy { lab: self.lab.clone(), pid: self.holder() })
+        loop {
+            let file = self.dir.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+            match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if self.dir.is(LOCK, &file) => return Ok(file),
+                // It was removed with the recording meanwhile: its holder would be alone with it.
+                Ok(()) => {}
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
+                    return Err(Error::Busy { lab: self.lab.clone(), pid: self.holder() });
+                }
+                Err(e) => return Err(Failure::path(self.dir.path_of(LOCK), "lock", e).into()),
             }
-            Err(e) => Err(Failure::path(self.dir.path_of(LOCK), "lock", e).into()),
+        }
+    }
+
+    /// As [`Folder::lock`]; makes the folder again if the recording is deleted meanwhile.
+    pub(crate) fn lock_to_write(&mut self) -> Result<File> {
+        loop {
+            match self.lock() {
+                Err(Error::Sys(error)) if is_missing(&error) => {}
+                taken => return taken,
+            }
+            let root = self.dir.path().parent().unwrap_or(self.dir.path()).to_owned();
+            *self = Folder::make(&root, &self.lab)?;
         }
     }
 
@@ -142,13 +163,33 @@ impl Folder {
     /// # Errors
     /// [`Error::Busy`]; something cannot be removed.
     pub fn delete(self) -> Result<()> {
-        let lock = self.lock()?;
+        let lock = match self.lock() {
+            // Another removed it first.
+            Err(Error::Sys(error)) if is_missing(&error) => {
+                return Err(Error::None { lab: self.lab });
+            }
+            taken => taken?,
+        };
         for (name, _) in self.dir.entries()? {
-            self.dir.remove_file(&name)?;
+            if name != LOCK {
+                self.dir.remove_file(&name)?;
+            }
         }
+        // It is held until the end: who takes it then finds that it has no name.
+        self.dir.remove_file(LOCK)?;
+        let removed = std::fs::remove_dir(self.dir.path());
         drop(lock);
-        let failed = Failure::of(self.dir.path().display().to_string(), "remove");
-        Ok(std::fs::remove_dir(self.dir.path()).map_err(failed)?)
+        match removed {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            // A recorder began between the two.
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+                Err(Error::Busy { lab: self.lab.clone(), pid: self.holder() })
+            }
+            removed => {
+                let failed = Failure::of(self.dir.path().display().to_string(), "remove");
+                Ok(removed.map_err(failed)?)
+            }
+        }
     }
 
     /// What the recorder said last.

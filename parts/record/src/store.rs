@@ -94,12 +94,12 @@ impl Store {
 
     /// As [`Store::open`], with a clock: realtime minus boot time, in nanoseconds.
     pub(crate) fn open_with(
-        folder: Folder,
+        mut folder: Folder,
         about: About,
         keep: u64,
         offset: fn() -> i64,
     ) -> Result<Store> {
-        let lock = folder.lock()?;
+        let lock = folder.lock_to_write()?;
         let keep = keep.max(LEAST_KEEP);
         let mut store = Store {
             _lock: lock,

@@ -4,3 +4,4 @@ mod clock;
 mod folder;
 mod kill;
 mod made;
+mod race;
