@@ -1,7 +1,7 @@
 //! Reading a segment block by block, and the blocks that only recordings have.
 //!
-//! `NH`, the head, once after the section header: version (4 bytes, 1), 0 (4), number of the segment (8), realtime minus
-//! boot time in nanoseconds when it began (8, signed). `NS`, a sighting: interface (4), time in nanoseconds since 1970
+//! `NH`, the head, once after the section header: version (4 bytes, 1), the machine's start (4), number of the segment (8),
+//! realtime minus boot time in nanoseconds when it began (8, signed). `NS`, a sighting: interface (4), time in nanoseconds since 1970
 //! (high 4, low 4), length on the wire (4), where the block of the stored packet begins in the segment (8), its `epb_flags`
 //! (4), bytes of its own headers (4), bytes that it shares with the end of the stored packet (4), 0 (4), then its own
 //! headers, padded to 4 bytes. All little-endian, in the frame of draft-ietf-opsawg-pcapng, section 3.1.
@@ -23,6 +23,9 @@ pub struct Head {
     pub number: u64,
     /// Realtime minus boot time when it began, in nanoseconds. A step of the clock begins a new segment.
     pub clock: i64,
+    /// Which start of the machine boot time counts from: a number that differs between starts, 0 where it is not known. An
+    /// index does not have it.
+    pub start: u32,
 }
 
 /// A frame as it was seen at one link.
@@ -135,7 +138,8 @@ fn parse(block: &[u8], at: u64) -> Block<'_> {
 
 fn head(body: &[u8]) -> Option<Head> {
     let [number, clock] = [long(body, 8)?, long(body, 16)?];
-    (word(body, 0)? == VERSION).then_some(Head { number, clock: clock.cast_signed() })
+    let start = word(body, 4)?;
+    (word(body, 0)? == VERSION).then_some(Head { number, clock: clock.cast_signed(), start })
 }
 
 fn sighting(body: &[u8], at: u64) -> Option<Seen<'_>> {
@@ -199,7 +203,7 @@ fn option(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
 pub(crate) fn put_head(out: &mut Vec<u8>, head: Head) {
     block(out, HEAD, |out| {
         out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&head.start.to_le_bytes());
         out.extend_from_slice(&head.number.to_le_bytes());
         out.extend_from_slice(&head.clock.to_le_bytes());
     });

@@ -149,7 +149,7 @@ fn read(content: &[u8]) -> Option<Index> {
     let clock = eight(&mut rest)?.cast_signed();
     let end = eight(&mut rest)?;
     let (links, groups) = (four(&mut rest)?, four(&mut rest)?);
-    let mut index = Index { head: Head { number, clock }, end, ..Index::default() };
+    let mut index = Index { head: Head { number, clock, start: 0 }, end, ..Index::default() };
     for _ in 0..links {
         let length = four(&mut rest)?;
         let (name, after) = rest.split_at_checked(length)?;
@@ -210,6 +210,7 @@ impl Building {
         if let Some(last) = self.groups.last_mut() {
             last.settle();
         }
+        let head = Head { start: 0, ..head };
         Index { head, end, links: self.links, groups: self.groups }
     }
 }

@@ -74,7 +74,7 @@ fn frames(seed: u64, count: u64) -> Vec<Recorded> {
 
 fn record(frames: &[Recorded], links: &[&str]) -> (Vec<u8>, Index, u64) {
     let mut bytes = vec![];
-    let head = Head { number: 7, clock: -5 };
+    let head = Head { number: 7, clock: -5, start: 0 };
     let mut segment = Segment::begin(&mut bytes, head, &ng::Section::default(), Hasher::default());
     for name in links {
         segment.link(&mut bytes, &ng::Interface { name, ..ng::Interface::default() });
@@ -194,6 +194,14 @@ fn others_read_a_segment_as_pcapng_with_each_packet_once() {
         packets += u64::from(matches!(item, netloom_pcap::read::Item::Packet(_)));
     }
     assert_eq!(packets + again, recorded.len() as u64);
+}
+
+#[test]
+fn a_head_says_which_start_of_the_machine_it_is_of() {
+    let (mut bytes, head) = (vec![], Head { number: 7, clock: -5, start: 0xdead_beef });
+    let segment = Segment::begin(&mut bytes, head, &ng::Section::default(), Hasher::default());
+    assert!(blocks(&bytes, 0).any(|block| block == Block::Head(head)));
+    assert_eq!(segment.finish(), Index::of(&bytes).unwrap());
 }
 
 #[test]

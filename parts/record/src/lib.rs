@@ -14,6 +14,7 @@ mod folder;
 mod links;
 mod question;
 mod search;
+mod start;
 mod status;
 mod store;
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use netloom_filter::Program;
 use netloom_sighting::{Flow, Key, link_key, node_key, pair_key, service_key};
+use netloom_sys::clock;
 
 use crate::{Error, Result};
 
@@ -18,6 +19,8 @@ pub struct Asked {
     pub words: Vec<String>,
     /// Only what was seen at these links; empty: at any.
     pub links: Vec<String>,
+    /// Only the last so many nanoseconds, whatever the clock showed in them.
+    pub last_ns: Option<u64>,
     /// From this time on, in nanoseconds since 1970 UTC.
     pub since_ns: Option<u64>,
     /// Before this time.
@@ -29,8 +32,10 @@ pub struct Asked {
 pub struct Question {
     what: What,
     links: Vec<String>,
-    pub(crate) since_ns: u64,
-    pub(crate) until_ns: u64,
+    /// Boot time from which on it is asked.
+    since_order: Option<i64>,
+    since_ns: u64,
+    until_ns: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +60,7 @@ impl Question {
     /// # Errors
     /// [`Error::Question`] says what to write instead; libpcap is missing, which filters need.
     pub fn read(asked: &Asked, nodes: &BTreeMap<String, Vec<IpAddr>>) -> Result<Question> {
-        if asked.since_ns.is_none() && asked.until_ns.is_none() {
+        if [asked.last_ns, asked.since_ns, asked.until_ns].iter().all(Option::is_none) {
             let text = "a recording is long: say which part, like `--last 10s`, or `--since 12:30:00 --until 12:31:00`";
             return Err(Error::Question(text.to_owned()));
         }
@@ -66,7 +71,11 @@ impl Question {
             return Err(Error::Question(text.to_owned()));
         }
         let words: Vec<&str> = asked.words.iter().map(String::as_str).collect();
-        Ok(Question { what: what(&words, nodes)?, links: asked.links.clone(), since_ns, until_ns })
+        // By the order of frames, so that a step of the clock does not matter.
+        let now = clock::boot_time().cast_signed();
+        let since_order = asked.last_ns.map(|last| now.saturating_sub_unsigned(last));
+        let (what, links) = (what(&words, nodes)?, asked.links.clone());
+        Ok(Question { what, links, since_order, since_ns, until_ns })
     }
 
     /// Sets of keys: a packet that is asked for has one of each.
@@ -85,8 +94,24 @@ impl Question {
         self.links.is_empty() || self.links.iter().any(|link| link == name)
     }
 
-    pub(crate) fn has_time(&self, time_ns: u64) -> bool {
-        (self.since_ns..self.until_ns).contains(&time_ns)
+    pub(crate) fn has_time(&self, time_ns: u64, order_ns: i64) -> bool {
+        self.has_some(time_ns..=time_ns, order_ns)
+    }
+
+    /// Whether it asks for any of these times, of which the last has this order.
+    pub(crate) fn has_some(
+        &self,
+        times_ns: std::ops::RangeInclusive<u64>,
+        last_order: i64,
+    ) -> bool {
+        *times_ns.start() < self.until_ns
+            && *times_ns.end() >= self.since_ns
+            && self.since_order.is_none_or(|since| last_order >= since)
+    }
+
+    /// Whether it asks by boot time, so that other starts of the machine are none of it.
+    pub(crate) fn is_of_this_start(&self) -> bool {
+        self.since_order.is_some()
     }
 
     pub(crate) fn has_frame(&self, frame: &[u8], original: u32) -> bool {

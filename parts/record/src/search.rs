@@ -12,12 +12,15 @@ use netloom_sighting::{Block, Group, Index, Seen, blocks};
 use netloom_sys::{Failure, trusted};
 use rustix::fs::OFlags;
 
-use crate::Result;
 use crate::folder::{Folder, index_name, segment_name};
 use crate::question::Question;
+use crate::{Result, start};
 
 /// Longest block that is read to complete a sighting: a frame of 256 MiB is the most that a capture file has.
 const MOST_BLOCK: usize = (1 << 28) + 4096;
+
+/// The head of a segment stands within so many bytes.
+const HEAD_WITHIN: usize = 64 << 10;
 
 /// A frame of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,6 +194,9 @@ impl Opened {
                 }
             }
         };
+        if question.is_of_this_start() && is_of_other_start(&file, &path)? {
+            return Ok(Opening::Empty);
+        }
         let links = index.links.iter().map(|link| Rc::from(link.as_str())).collect();
         let mut opened = Opened { number, file, path, groups: vec![], links, whole, index };
         opened.choose(question);
@@ -203,8 +209,7 @@ impl Opened {
         let groups = std::mem::take(&mut self.index.groups).into_iter();
         self.groups = groups
             .filter(|group| {
-                group.first < question.until_ns
-                    && group.last >= question.since_ns
+                question.has_some(group.first..=group.last, self.order(group.last))
                     && keys.iter().all(|any_of| group.may_have(any_of))
             })
             .collect();
@@ -242,7 +247,8 @@ impl Opened {
     ) -> Result<Option<Frame>> {
         let link = usize::try_from(seen.interface).ok().and_then(|at| self.links.get(at));
         let Some(link) = link.filter(|name| question.has_link(name)) else { return Ok(None) };
-        if !question.has_time(seen.time_ns) {
+        let (time_ns, order_ns) = (seen.time_ns, self.order(seen.time_ns));
+        if !question.has_time(time_ns, order_ns) {
             return Ok(None);
         }
         let data = if seen.is_again() {
@@ -255,8 +261,8 @@ impl Opened {
             seen.own.to_vec()
         };
         Ok(question.has_frame(&data, seen.original).then(|| Frame {
-            time_ns: seen.time_ns,
-            order_ns: self.order(seen.time_ns),
+            time_ns,
+            order_ns,
             link: Rc::clone(link),
             original: seen.original,
             flags: seen.flags,
@@ -288,6 +294,17 @@ impl Opened {
         let end = at.saturating_add(length).min(whole.len());
         Ok(whole.get(at..end).unwrap_or_default().into())
     }
+}
+
+/// Whether a segment is of another start of the machine than this one: its boot time is another's.
+fn is_of_other_start(file: &File, path: &std::path::Path) -> Result<bool> {
+    let first = read(file, path, 0, HEAD_WITHIN)?;
+    let head = blocks(&first, 0).find_map(|block| match block {
+        Block::Head(head) => Some(head),
+        _ => None,
+    });
+    let (own, of) = (start::number(), head.map_or(0, |head| head.start));
+    Ok(own != 0 && of != 0 && own != of)
 }
 
 /// Up to `length` bytes of a file.

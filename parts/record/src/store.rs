@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 
 use crate::folder::{Folder, index_name, segment_name};
 use crate::status::Books;
-use crate::{LEAST_KEEP, Result};
+use crate::{LEAST_KEEP, Result, start};
 
 /// A segment is an eighth of what may be kept, within these bounds.
 const LEAST_SEGMENT: u64 = 256 << 10;
@@ -221,7 +221,7 @@ impl Store {
             hardware: None,
             comment: Some(&self.about.comment),
         };
-        let head = Head { number, clock };
+        let head = Head { number, clock, start: start::number() };
         let mut segment = Segment::begin(&mut waiting, head, &about, self.hasher.clone());
         self.links.iter().for_each(|link| segment.link(&mut waiting, &block(link)));
         self.open =

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use netloom_record::{About, Asked, LEAST_KEEP, Link, Store};
+use netloom_sys::clock;
 
 use super::made::{BEGIN, blocks_from, everything, folder, found, number};
 
@@ -37,6 +38,46 @@ fn frames_around_steps_of_the_clock_are_in_the_order_in_which_they_were_seen() {
     let (all, _) = found(root.path(), &again);
     let numbers: Vec<u32> = all.iter().map(|frame| number(&frame.data)).collect();
     assert_eq!(numbers, (100..200).collect::<Vec<_>>());
+}
+
+/// As [`OFFSET`], of another store.
+static SET: AtomicI64 = AtomicI64::new(0);
+
+#[test]
+fn the_last_minutes_are_those_that_passed_whatever_the_clock_showed() {
+    let root = tempfile::tempdir().unwrap();
+    let now = clock::boot_time();
+    let true_offset = clock::realtime() - now;
+    // The clock was two hours ahead until an hour ago, and has been two hours behind since.
+    let parts = [
+        (true_offset + 2 * HOUR, now.cast_signed() - HOUR.cast_signed()),
+        (true_offset - 2 * HOUR, now.cast_signed()),
+    ];
+    SET.store(parts[0].0.cast_signed(), Ordering::Relaxed);
+    let offset = || SET.load(Ordering::Relaxed);
+    let mut store =
+        Store::open_with(folder(root.path()), About::default(), LEAST_KEEP, offset).unwrap();
+    let link = store.link(Link { name: "a--r".to_owned(), description: String::new() });
+    for (part, (offset, order)) in (0..2).zip(parts) {
+        SET.store(offset.cast_signed(), Ordering::Relaxed);
+        let begin = offset.saturating_add_signed(order);
+        store.append(&blocks_from(begin, part * 100..(part + 1) * 100, 1, 50), &[link]);
+    }
+    let last = |ns| {
+        let (all, _) = found(root.path(), &Asked { last_ns: Some(ns), ..Asked::default() });
+        all.iter().map(|frame| number(&frame.data)).collect::<Vec<_>>()
+    };
+    assert_eq!(last(HOUR / 2), (100..200).collect::<Vec<_>>());
+    assert_eq!(last(2 * HOUR), (0..200).collect::<Vec<_>>());
+    assert_eq!(last(u64::MAX), (0..200).collect::<Vec<_>>());
+    // Boot time of another start of the machine says nothing about now.
+    drop(store);
+    let segment = root.path().join("lab/0000000002.pcapng");
+    let mut content = std::fs::read(&segment).unwrap();
+    let head = content.windows(4).position(|four| four == 0x8000_4e48_u32.to_le_bytes()).unwrap();
+    content[head + 12] ^= 1;
+    std::fs::write(&segment, content).unwrap();
+    assert_eq!(last(2 * HOUR), (0..100).collect::<Vec<_>>());
 }
 
 #[test]

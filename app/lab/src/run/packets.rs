@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use netloom_record::{Asked, Folder, Question, find_links, search};
-use netloom_sys::{Failure, clock};
+use netloom_sys::Failure;
 
 use crate::run::running::Running;
 use crate::view::{AskPackets, FoundPackets, PacketSeen, link_of_question};
@@ -54,18 +54,19 @@ impl Running {
 }
 
 fn words(asked: &AskPackets) -> Result<Asked> {
-    let mut since_ns = asked.since_ns;
-    if let Some(last) = asked.last_ms {
-        if asked.since_ns.is_some() || asked.until_ns.is_some() {
-            return Err(Error::Invalid {
-                object: Subject::from("the question"),
-                reason: "last_ms stands for since_ns: leave one of them out".to_owned(),
-            });
-        }
-        since_ns = Some(clock::realtime().saturating_sub(last.saturating_mul(1_000_000)));
+    if asked.last_ms.is_some() && (asked.since_ns.is_some() || asked.until_ns.is_some()) {
+        return Err(Error::Invalid {
+            object: Subject::from("the question"),
+            reason: "last_ms stands for since_ns: leave one of them out".to_owned(),
+        });
     }
-    let words = asked.what.clone();
-    Ok(Asked { words, links: vec![], since_ns, until_ns: asked.until_ns })
+    Ok(Asked {
+        words: asked.what.clone(),
+        links: vec![],
+        last_ns: asked.last_ms.map(|last| last.saturating_mul(1_000_000)),
+        since_ns: asked.since_ns,
+        until_ns: asked.until_ns,
+    })
 }
 
 fn refused(lab: &str, error: netloom_record::Error) -> Error {

@@ -14,7 +14,6 @@ use netloom_lab::{Folder, runtime_dir};
 use netloom_model::Plan;
 use netloom_record::{Asked, Frame, Looked, Question, find_links, search};
 use netloom_sighting::summary;
-use netloom_sys::clock;
 
 use super::record::chosen;
 use crate::flags::Packets;
@@ -24,11 +23,11 @@ use crate::{Usage, labs};
 /// `netloom packets`
 pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
     let recording = chosen(lab)?;
-    let last = args.last.map(|last| u64::try_from(last.as_nanos()).unwrap_or(u64::MAX));
     let asked = Asked {
         words: args.words.clone(),
         links: links(&recording, &args.links)?,
-        since_ns: args.since.or(last.map(|last| clock::realtime().saturating_sub(last))),
+        last_ns: args.last.map(|last| u64::try_from(last.as_nanos()).unwrap_or(u64::MAX)),
+        since_ns: args.since,
         until_ns: args.until,
     };
     let nodes = recording.status()?.unwrap_or_default().nodes;
