@@ -5,8 +5,7 @@
 //! its name is reopened by its capture. The first capture enters the lab's user namespace, so the store has to be open
 //! by then, and later captures find that done.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use netloom_capture::{Ledger, Options, Sink, Target};
 use netloom_model::Plan;
 use netloom_model::lookup::target;
-use netloom_record::{Books, Link, Store};
+use netloom_record::{Books, Link, Nodes, Store, with_earlier};
 use netloom_sys::process;
 
 use crate::capture::{Capture, Prepared, Wanted, about};
@@ -50,7 +49,7 @@ pub struct Recorder {
     parts: Vec<Part>,
     /// Of captures that have ended.
     ended: Ledger,
-    nodes: BTreeMap<String, Vec<IpAddr>>,
+    nodes: Nodes,
     /// The lab's links.
     planned: BTreeSet<String>,
     is_inside: bool,
@@ -105,6 +104,8 @@ impl Recorder {
     /// The lab does not answer; a link cannot be captured.
     pub fn start(store: Store, folder: &Path, connect: Connect) -> Result<Recorder> {
         let state = folder.join("state.json");
+        // A recording that goes on has packets of nodes that may be gone.
+        let told = store.folder().status().ok().flatten();
         let mut recorder = Recorder {
             store: Arc::new(Mutex::new(store)),
             connect,
@@ -112,7 +113,7 @@ impl Recorder {
             state,
             parts: vec![],
             ended: Ledger::default(),
-            nodes: BTreeMap::new(),
+            nodes: told.map(|told| told.nodes).unwrap_or_default(),
             planned: BTreeSet::new(),
             // What came while it started is found by the first look.
             is_lacking: true,
@@ -172,8 +173,8 @@ impl Recorder {
         all.map(|link| link.link.clone()).collect()
     }
 
-    /// Addresses of nodes, by their names.
-    pub fn nodes(&self) -> &BTreeMap<String, Vec<IpAddr>> {
+    /// Addresses of nodes, also of those that are gone.
+    pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
@@ -232,7 +233,7 @@ impl Recorder {
     fn add_missing(&mut self) -> Result<()> {
         let lab = (self.connect)().map_err(Error::Lab)?;
         let plan = lab.plan().map_err(Error::Lab)?;
-        self.nodes = addresses(&plan);
+        self.nodes = with_earlier(addresses(&plan), &self.nodes);
         self.planned = plan.links.iter().map(|link| link.name.clone()).collect();
         let missing = missing(&plan, &self.parts);
         if missing.is_empty() {
@@ -308,7 +309,7 @@ fn missing(plan: &Plan, parts: &[Part]) -> Vec<(String, String)> {
     found.collect()
 }
 
-fn addresses(plan: &Plan) -> BTreeMap<String, Vec<IpAddr>> {
+fn addresses(plan: &Plan) -> Nodes {
     let of = |node: &netloom_model::plan::PlannedNode| {
         node.interfaces.iter().flat_map(|i| &i.addresses).map(|address| address.addr()).collect()
     };

@@ -39,6 +39,31 @@ impl Books {
     }
 }
 
+/// Addresses of nodes, by their names.
+pub type Nodes = BTreeMap<String, Vec<IpAddr>>;
+
+/// Most nodes that are known beyond those of now, and most addresses of a node with earlier ones.
+const MOST_EARLIER: usize = 4096;
+const MOST_ADDRESSES: usize = 256;
+
+/// The nodes of now, with what was there before, as far as there is room: a recording has packets of nodes that were
+/// deleted, and of addresses that were others.
+pub fn with_earlier(mut now: Nodes, earlier: &Nodes) -> Nodes {
+    let most = now.len() + MOST_EARLIER;
+    for (name, addresses) in earlier {
+        if now.len() >= most && !now.contains_key(name) {
+            continue;
+        }
+        let known = now.entry(name.clone()).or_default();
+        for address in addresses {
+            if known.len() < MOST_ADDRESSES && !known.contains(address) {
+                known.push(*address);
+            }
+        }
+    }
+    now
+}
+
 /// The state of a recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -64,6 +89,44 @@ pub struct Status {
     pub trouble: Option<String>,
     /// Whether it has ended in order.
     pub ended: bool,
-    /// Addresses of nodes, by their names.
-    pub nodes: BTreeMap<String, Vec<IpAddr>>,
+    /// Addresses of nodes, also of those that are gone.
+    pub nodes: Nodes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(all: &[(&str, &[u8])]) -> Nodes {
+        let address = |last: &u8| IpAddr::from([10, 0, 0, *last]);
+        all.iter()
+            .map(|(name, of)| ((*name).to_owned(), of.iter().map(address).collect()))
+            .collect()
+    }
+
+    #[test]
+    fn nodes_and_addresses_of_before_stay_known() {
+        let (before, now) = (
+            nodes(&[("gone", &[1]), ("moved", &[2, 3])]),
+            nodes(&[("moved", &[3, 4]), ("new", &[])]),
+        );
+        let known = with_earlier(now, &before);
+        assert_eq!(known, nodes(&[("gone", &[1]), ("moved", &[3, 4, 2]), ("new", &[])]));
+        // It says no more when it is said again.
+        assert_eq!(with_earlier(known.clone(), &known), known);
+    }
+
+    #[test]
+    fn what_is_known_of_before_is_bounded() {
+        let before: Nodes = (0..10_000).map(|at| (format!("n{at}"), vec![])).collect();
+        let known = with_earlier(nodes(&[("now", &[1])]), &before);
+        assert_eq!(known.len(), 1 + MOST_EARLIER);
+        let numbers = 0..1000_u32;
+        let many = Nodes::from([(
+            "now".to_owned(),
+            numbers.map(|n| std::net::Ipv4Addr::from(n).into()).collect(),
+        )]);
+        assert_eq!(with_earlier(nodes(&[("now", &[1])]), &many)["now"].len(), MOST_ADDRESSES);
+        assert_eq!(with_earlier(many.clone(), &nodes(&[("now", &[1])])), many);
+    }
 }

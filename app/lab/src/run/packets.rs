@@ -1,9 +1,6 @@
 //! Packets of the past, from the recording of the lab, which another process may write meanwhile.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-
-use netloom_record::{Asked, Folder, Question, find_links, search};
+use netloom_record::{Asked, Folder, Question, find_links, search, with_earlier};
 use netloom_sys::Failure;
 
 use crate::run::running::Running;
@@ -28,13 +25,11 @@ impl Running {
         let folder = Folder::open(root, lab).map_err(wrong)?;
         let told = folder.status().map_err(wrong)?.unwrap_or_default();
         // Names of now, and those of nodes that were there while it was recorded.
-        let mut nodes: BTreeMap<String, Vec<IpAddr>> = told.nodes;
-        for node in &state.plan.nodes {
-            let all = nodes.entry(node.name.clone()).or_default();
-            all.extend(node.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.addr()));
-            all.sort_unstable();
-            all.dedup();
-        }
+        let now = state.plan.nodes.iter().map(|node| {
+            let all = node.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.addr());
+            (node.name.clone(), all.collect::<Vec<_>>())
+        });
+        let nodes = with_earlier(now.collect(), &told.nodes);
         let mut asked_of = words(asked)?;
         let links = find_links(&folder, &asked.links, |word| link_of_question(&state.plan, word));
         asked_of.links = links.map_err(wrong)?;
