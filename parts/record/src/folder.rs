@@ -149,6 +149,33 @@ impl Folder {
         Ok(())
     }
 
+    /// Removes what a kill or a full disk left: indexes of no segment, and files that were not written to their end.
+    pub(crate) fn remove_strays(&self) -> Result<()> {
+        for (name, _) in self.dir.entries()? {
+            let Some(name) = name.to_str() else { continue };
+            let number = |name: &str, ending: &str| {
+                name.strip_suffix(ending).and_then(|number| number.parse::<u64>().ok())
+            };
+            let is_lone = number(name, INDEX).is_some_and(|of| !self.dir.has(segment_name(of)));
+            let is_half = name.strip_suffix(HALF).is_some_and(|name| {
+                number(name, INDEX).or_else(|| number(name, SEGMENT)).is_some()
+            });
+            if is_lone || is_half {
+                self.dir.remove_file(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a file whole, or leaves nothing of it.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        self.dir.write(name, content).inspect_err(|_| {
+            // What stands there was not written to its end.
+            drop(self.dir.remove_file(format!("{name}{HALF}")));
+        })?;
+        Ok(())
+    }
+
     /// Empties and opens the recorder's log.
     ///
     /// # Errors
@@ -214,11 +241,14 @@ impl Folder {
 }
 
 const SEGMENT: &str = ".pcapng";
+const INDEX: &str = ".index";
+/// Ends the name of a file that is being written, as `TrustedDir::write` says.
+const HALF: &str = ".new";
 
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:010}{SEGMENT}")
 }
 
 pub(crate) fn index_name(number: u64) -> String {
-    format!("{number:010}.index")
+    format!("{number:010}{INDEX}")
 }

@@ -116,6 +116,7 @@ impl Store {
             offset,
             folder,
         };
+        store.folder.remove_strays()?;
         for number in store.folder.segments()? {
             store.next = number + 1;
             let bytes = store.adopt(number)?;
@@ -282,7 +283,7 @@ impl Store {
         let (number, written) = (open.number, open.written);
         let index = open.segment.finish().encode();
         // Without an index the segment is read instead.
-        let indexed = self.folder.dir().write(index_name(number), &index).is_ok();
+        let indexed = self.folder.write(&index_name(number), &index).is_ok();
         let more = if indexed { index.len() as u64 } else { 0 };
         self.closed.push_back((number, written + more));
     }
@@ -306,10 +307,10 @@ impl Store {
         let bytes = length(&segment_name(number));
         if !dir.has(index_name(number)) {
             // It has at most 64 MiB; what cannot be read has none.
-            let content = std::fs::read(dir.path_of(segment_name(number))).unwrap_or_default();
+            let content = dir.read(segment_name(number)).ok().flatten().unwrap_or_default();
             if let Some(index) = Index::of(&content) {
                 // Without it, as on a full disk, the segment is read instead.
-                drop(dir.write(index_name(number), &index.encode()));
+                drop(self.folder.write(&index_name(number), &index.encode()));
             }
         }
         Ok(bytes + length(&index_name(number)))

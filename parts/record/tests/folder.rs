@@ -190,9 +190,14 @@ fn what_a_killed_store_left_is_indexed_and_kept() {
     let content = std::fs::read(&segment).unwrap();
     std::fs::write(&segment, &content[..content.len() - 30]).unwrap();
     assert!(!root.path().join("lab/0000000001.index").exists());
+    // And an index whose segment was removed, and one that was not written to its end.
+    let strays = ["0000000099.index", "0000000001.index.new", "0000000007.pcapng.new"];
+    let strays = strays.map(|name| root.path().join("lab").join(name));
+    strays.iter().for_each(|stray| std::fs::write(stray, b"NLIX").unwrap());
     let (mut second, links) = store(root.path(), 64 << 20);
     let index = std::fs::read(root.path().join("lab/0000000001.index")).unwrap();
     assert!(netloom_sighting::Index::decode(&index).is_ok());
+    assert_eq!(strays.map(|stray| stray.exists()), [false; 3]);
     second.append(&blocks(1000..2000, 3, 100), &links);
     second.finish();
     let (all, looked) = found(root.path(), &everything());
@@ -224,6 +229,11 @@ fn a_full_disk_is_told_and_recording_goes_on_when_there_is_room() {
                 assert_eq!(books.stored + books.again + books.dropped.disk, given);
             }
             assert!(told && store.books().dropped.disk > 0, "{:?}", store.books());
+            // What there was no room for takes none.
+            let names = std::fs::read_dir(root.path().join("lab")).unwrap();
+            let names: Vec<_> = names.map(|file| file.unwrap().file_name()).collect();
+            let half = names.iter().any(|name| name.to_string_lossy().ends_with(".new"));
+            assert!(!half, "{names:?}");
             let (all, _) = found(root.path(), &everything());
             assert!(all.len() > 1000, "{}", all.len());
             std::fs::remove_file(&ballast).unwrap();

@@ -91,7 +91,18 @@ fn a_killed_store_leaves_a_recording_that_can_be_read() {
         next.finish();
         drop(next);
         let folder = folder(&root);
-        for segment in folder.segments().unwrap() {
+        let segments = folder.segments().unwrap();
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let lone = |name: &std::ffi::OsString| {
+            let number = name.to_str().unwrap().strip_suffix(".index");
+            number.is_some_and(|number| !segments.contains(&number.parse().unwrap()))
+        };
+        assert_eq!(
+            names.filter(lone).collect::<Vec<_>>(),
+            Vec::<std::ffi::OsString>::new(),
+            "kill {kill}"
+        );
+        for segment in segments {
             let name = |ending: &str| folder.path().join(format!("{segment:010}.{ending}"));
             let content = std::fs::read(name("pcapng")).unwrap();
             let index =
