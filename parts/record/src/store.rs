@@ -13,6 +13,7 @@ use netloom_pcap::{ng, run};
 use netloom_sighting::{Head, Index, Kept, Segment};
 use netloom_sys::clock;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::folder::{Folder, index_name, segment_name};
 use crate::status::Books;
@@ -65,6 +66,8 @@ pub struct Store {
     hasher: RandomState,
     books: Books,
     trouble: Option<String>,
+    /// Whether there is no room for the rest of this run.
+    is_stuck: bool,
     /// Realtime minus boot time, in nanoseconds.
     offset: fn() -> i64,
 }
@@ -79,7 +82,9 @@ struct Open {
     waiting: Vec<u8>,
     stored: u64,
     again: u64,
+    /// Bytes on disk, of which the first ones were there from its beginning.
     written: u64,
+    head: u64,
 }
 
 impl Store {
@@ -113,17 +118,25 @@ impl Store {
             hasher: RandomState::new(),
             books: Books::default(),
             trouble: None,
+            is_stuck: false,
             offset,
             folder,
         };
         store.folder.remove_strays()?;
         for number in store.folder.segments()? {
             store.next = number + 1;
-            let bytes = store.adopt(number)?;
-            store.closed.push_back((number, bytes));
+            if let Some(bytes) = store.adopt(number) {
+                store.closed.push_back((number, bytes));
+            }
         }
         store.make_room(0)?;
-        store.begin()?;
+        match store.begin() {
+            // It records as soon as there is room.
+            Err(error) if is_full(&error) => {
+                store.give_way(&error);
+            }
+            begun => begun?,
+        }
         Ok(store)
     }
 
@@ -151,6 +164,7 @@ impl Store {
         if self.open.as_ref().is_some_and(|open| open.clock.abs_diff(now) > STEP_NS) {
             self.close();
         }
+        self.is_stuck = false;
         let mut rest = blocks;
         while !rest.is_empty() {
             let mut records = run::records(rest);
@@ -191,13 +205,15 @@ impl Store {
             self.close();
         }
         if self.open.is_none()
+            && !self.is_stuck
             && let Err(error) = self.begin()
         {
-            self.books.dropped.disk += 1;
-            self.fail(&error);
-            return;
+            self.is_stuck = !self.give_way(&error);
         }
-        let Some(open) = &mut self.open else { return };
+        let Some(open) = &mut self.open else {
+            self.books.dropped.disk += 1;
+            return;
+        };
         match open.segment.add(&mut open.waiting, link, record) {
             Kept::Stored => open.stored += 1,
             Kept::Again => open.again += 1,
@@ -207,15 +223,12 @@ impl Store {
         }
     }
 
-    /// Begins a segment.
+    /// Begins a segment, with its head: it is readable from its first moment.
     fn begin(&mut self) -> Result<()> {
         // With its index, which is smaller than a quarter of it.
         self.make_room(self.segment + self.segment / 4)?;
         let number = self.next;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let file = self.folder.dir().open_file(segment_name(number), flags)?;
-        self.next += 1;
-        let (clock, mut waiting) = ((self.offset)(), vec![]);
+        let (clock, mut first) = ((self.offset)(), vec![]);
         let about = ng::Section {
             application: &self.about.application,
             os: &self.about.os,
@@ -223,10 +236,24 @@ impl Store {
             comment: Some(&self.about.comment),
         };
         let head = Head { number, clock, start: start::number() };
-        let mut segment = Segment::begin(&mut waiting, head, &about, self.hasher.clone());
-        self.links.iter().for_each(|link| segment.link(&mut waiting, &block(link)));
-        self.open =
-            Some(Open { number, file, segment, clock, waiting, stored: 0, again: 0, written: 0 });
+        let mut segment = Segment::begin(&mut first, head, &about, self.hasher.clone());
+        self.links.iter().for_each(|link| segment.link(&mut first, &block(link)));
+        let name = segment_name(number);
+        self.folder.write(&name, &first)?;
+        let file = self.folder.dir().open_file(&name, OFlags::WRONLY | OFlags::APPEND)?;
+        self.next += 1;
+        let written = first.len() as u64;
+        self.open = Some(Open {
+            number,
+            file,
+            segment,
+            clock,
+            waiting: vec![],
+            stored: 0,
+            again: 0,
+            written,
+            head: written,
+        });
         Ok(())
     }
 
@@ -248,40 +275,47 @@ impl Store {
             Err(error) => {
                 self.books.dropped.disk += open.stored + open.again;
                 let name = self.folder.dir().path_of(segment_name(open.number));
-                let is_full = matches!(
-                    error.kind(),
-                    std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-                );
-                self.fail(&netloom_sys::Failure::path(name, "write", error).into());
-                self.abandon(is_full);
+                let error = netloom_sys::Failure::path(name, "write", error).into();
+                self.abandon();
+                self.give_way(&error);
             }
         }
     }
 
     /// Ends the open segment after its last whole block: its index would say more than is there.
-    /// On a full disk, the oldest segment gives way; it would not help against another failure.
-    fn abandon(&mut self, is_full: bool) {
+    fn abandon(&mut self) {
         let Some(open) = self.open.take() else { return };
-        if open.written == 0 || open.file.set_len(open.written).is_err() {
-            // Without its head it is nothing.
+        if open.written == open.head || open.file.set_len(open.written).is_err() {
+            // It has no frames, or its end cannot be trusted.
             drop(self.folder.remove(open.number));
         } else {
             self.closed.push_back((open.number, open.written));
         }
-        if is_full
+    }
+
+    /// Tells why nothing can be written. On a full disk, the oldest segment gives way; it would not help against another
+    /// failure. Returns whether one did.
+    fn give_way(&mut self, error: &crate::Error) -> bool {
+        self.trouble = Some(netloom_sys::describe(error));
+        if is_full(error)
             && self.closed.len() > 1
             && let Some((oldest, _)) = self.closed.pop_front()
         {
-            drop(self.folder.remove(oldest));
+            return self.folder.remove(oldest).is_ok();
         }
+        false
     }
 
-    /// Ends the open segment, and writes its index.
+    /// Ends the open segment, and writes its index. One without frames goes.
     fn close(&mut self) {
         self.flush();
         let Some(open) = self.open.take() else { return };
         let (number, written) = (open.number, open.written);
-        let index = open.segment.finish().encode();
+        let index = open.segment.finish();
+        if index.groups.is_empty() && self.folder.remove(number).is_ok() {
+            return;
+        }
+        let index = index.encode();
         // Without an index the segment is read instead.
         let indexed = self.folder.write(&index_name(number), &index).is_ok();
         let more = if indexed { index.len() as u64 } else { 0 };
@@ -300,25 +334,38 @@ impl Store {
         Ok(())
     }
 
-    /// Takes over a segment of an earlier recorder; returns its bytes with its index.
-    fn adopt(&self, number: u64) -> Result<u64> {
+    /// Takes over a segment of an earlier recorder; returns its bytes with its index. `None`: it had no frames, and is gone.
+    fn adopt(&self, number: u64) -> Option<u64> {
         let dir = self.folder.dir();
         let length = |name: &str| dir.status(name).map_or(0, |found| found.st_size.unsigned_abs());
         let bytes = length(&segment_name(number));
-        if !dir.has(index_name(number)) {
-            // It has at most 64 MiB; what cannot be read has none.
-            let content = dir.read(segment_name(number)).ok().flatten().unwrap_or_default();
-            if let Some(index) = Index::of(&content) {
+        // It has at most 64 MiB; what cannot be read has no index.
+        if !dir.has(index_name(number))
+            && let Some(content) = dir.read(segment_name(number)).ok().flatten()
+        {
+            let index = Index::of(&content);
+            // One of another version is not known to be empty.
+            let is_empty = index.as_ref().map_or(content.is_empty(), |i| i.groups.is_empty());
+            if is_empty && self.folder.remove(number).is_ok() {
+                return None;
+            }
+            if let Some(index) = index {
                 // Without it, as on a full disk, the segment is read instead.
                 drop(self.folder.write(&index_name(number), &index.encode()));
             }
         }
-        Ok(bytes + length(&index_name(number)))
+        Some(bytes + length(&index_name(number)))
     }
+}
 
-    fn fail(&mut self, error: &crate::Error) {
-        self.trouble = Some(netloom_sys::describe(error));
-    }
+/// Whether there is no room on the disk, or none for this user.
+fn is_full(error: &crate::Error) -> bool {
+    let number = match error {
+        crate::Error::Sys(error) => error.raw_os_error(),
+        crate::Error::Failed(failure) => failure.raw_os_error(),
+        _ => None,
+    };
+    [Errno::NOSPC, Errno::DQUOT].iter().any(|full| number == Some(full.raw_os_error()))
 }
 
 /// What follows the first block.

@@ -211,6 +211,35 @@ fn what_a_killed_store_left_is_indexed_and_kept() {
 }
 
 #[test]
+fn a_segment_is_one_from_its_beginning_and_stays_for_its_frames() {
+    let root = tempfile::tempdir().unwrap();
+    let segments = || folder(root.path()).segments().unwrap();
+    let path = |number: u64| root.path().join(format!("lab/{number:010}.pcapng"));
+    let (first, _) = store(root.path(), LEAST_KEEP);
+    assert_eq!(segments(), [1]);
+    let content = std::fs::read(path(1)).unwrap();
+    let mut reader = netloom_pcap::read::Reader::new(&content[..]).unwrap();
+    while let Some(item) = reader.next().unwrap() {
+        assert!(!matches!(item, netloom_pcap::read::Item::Packet(_)));
+    }
+    assert!(netloom_sighting::Index::of(&content).is_some());
+    // A kill leaves it; of one whose file was made and no more, nothing is there.
+    drop(first);
+    std::fs::write(path(2), b"").unwrap();
+    std::fs::write(path(3), b"of another version").unwrap();
+    let (mut second, links) = store(root.path(), LEAST_KEEP);
+    assert_eq!(segments(), [3, 4]);
+    second.append(&blocks(0..10, 1, 10), &links);
+    second.finish();
+    drop(second);
+    let (mut third, _) = store(root.path(), LEAST_KEEP);
+    assert_eq!(segments(), [3, 4, 5]);
+    third.finish();
+    assert_eq!((segments(), third.size().1), (vec![3, 4], 2));
+    assert_eq!(found(root.path(), &everything()).0.len(), 10);
+}
+
+#[test]
 fn a_full_disk_is_told_and_recording_goes_on_when_there_is_room() {
     netloom_kit::isolated!({
         let root = tempfile::tempdir().unwrap();

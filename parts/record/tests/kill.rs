@@ -73,6 +73,10 @@ fn a_killed_store_leaves_a_recording_that_can_be_read() {
         let (before, _) = found(&root, &everything());
         let numbers: Vec<u32> = before.iter().map(|frame| number(&frame.data)).collect();
         assert!(numbers.is_sorted(), "kill {kill}");
+        for segment in folder(&root).segments().unwrap() {
+            let content = std::fs::read(root.join(format!("lab/{segment:010}.pcapng"))).unwrap();
+            assert!(Index::of(&content).is_some(), "kill {kill}: segment {segment} has no head");
+        }
         let last = numbers.last().map_or(0, |last| last + 1);
         assert!(last >= written, "kill {kill}: {last} of {written}");
         if let (Some(first), Some(last)) = (numbers.first(), numbers.last()) {
