@@ -198,6 +198,18 @@ fn questions_without_a_time_and_wrong_ones_say_what_to_write() {
     machine.refused("record start --keep 1MiB", 2, &["4MiB"]);
     machine.refused("record delete", 1, &["recorded already"]);
     machine.ok("record stop");
+    // A recording of another lab of this name stays that one's as long as it is there.
+    let told = status(&machine)["folder"].as_str().expect("a folder").to_owned() + "/status.json";
+    let other = machine.scratch().path().join("elsewhere/past");
+    std::fs::create_dir_all(&other).expect("a folder");
+    let content = std::fs::read(&told).expect("a status");
+    let mut of_other: Value = serde_json::from_slice(&content).expect("JSON");
+    of_other["runtime"] = other.to_str().expect("text").into();
+    std::fs::write(&told, of_other.to_string()).expect("write");
+    machine.refused("record start", 1, &["another lab of this name", "elsewhere/past"]);
+    std::fs::remove_dir(&other).expect("remove");
+    machine.ok("record start");
+    machine.ok("record stop");
     machine.ok("record delete");
     machine.refused("packets h1 --last 1s", 1, &["nothing of it was recorded"]);
     machine.down();

@@ -46,6 +46,7 @@ fn record(path: &Path, keep: u64) -> Result<()> {
     };
     let folder = Folder::new(runtime, name);
     let recording = Recording::make(&Recording::root()?, name)?;
+    refuse_of_another(&recording, path)?;
     // The lock comes first: the log is another recorder's if that runs.
     let store = Store::open(recording, about(name), keep)?;
     let log = store.folder().log()?;
@@ -81,6 +82,22 @@ fn record(path: &Path, keep: u64) -> Result<()> {
         tell_line!("netloom: recording of lab {name:?}: {}", describe(&error));
     }
     Ok(())
+}
+
+/// Refuses the recording of another lab that has this name and is there, in another runtime folder: in one ring, nobody could
+/// tell their links and nodes apart.
+fn refuse_of_another(recording: &Recording, lab: &Path) -> Result<()> {
+    // A status that cannot be read says nothing of another.
+    let told = recording.status().ok().flatten().unwrap_or_default();
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    match real(&told.runtime) {
+        Some(other) if real(lab).as_ref() != Some(&other) => bail!(
+            "lab {:?}: {:?} has the recording of another lab of this name, which is in {other:?}; take that down, or set NETLOOM_DATA_DIR for one of them",
+            recording.lab(),
+            recording.path(),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn about(lab: &str) -> About {
