@@ -117,7 +117,19 @@ impl Index {
         if hash(content) != u64::from_le_bytes(*sum) {
             return Err(Error::Index("damaged"));
         }
-        read(content).ok_or(Error::Index("its lengths do not fit"))
+        let index = read(content).ok_or(Error::Index("its lengths do not fit"))?;
+        // The hash does not say who made it.
+        index.is_sound().then_some(index).ok_or(Error::Index("its groups do not fit"))
+    }
+
+    /// Whether groups follow each other within the indexed part, with keys in their order.
+    fn is_sound(&self) -> bool {
+        let mut before = 0;
+        self.groups.iter().all(|group| {
+            let follows = before <= group.at && group.at < group.end && group.end <= self.end;
+            before = group.end;
+            follows && group.first <= group.last && group.keys.is_sorted_by(|a, b| a < b)
+        })
     }
 }
 

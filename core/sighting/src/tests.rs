@@ -283,6 +283,32 @@ fn a_damaged_index_is_refused() {
 }
 
 #[test]
+fn an_index_whose_groups_do_not_fit_is_refused() {
+    let (_, index, _) = record(&frames(3, 4000), &LINKS);
+    let refused = |change: &dyn Fn(&mut Vec<Group>)| {
+        let mut made_up = index.clone();
+        change(&mut made_up.groups);
+        assert_ne!(made_up, index);
+        assert_eq!(
+            Index::decode(&made_up.encode()),
+            Err(Error::Index("its groups do not fit")),
+            "{:?}",
+            made_up.groups
+        );
+    };
+    refused(&|groups| groups[0].at = groups[0].end);
+    refused(&|groups| groups[0].at = u64::MAX);
+    refused(&|groups| groups[1].at -= 4);
+    refused(&|groups| groups.swap(0, 1));
+    refused(&|groups| groups.last_mut().unwrap().end = index.end + 1);
+    refused(&|groups| groups.last_mut().unwrap().end = u64::MAX);
+    refused(&|groups| groups[0].first = groups[0].last + 1);
+    refused(&|groups| groups[0].keys.swap(0, 1));
+    refused(&|groups| groups[0].keys[1] = groups[0].keys[0]);
+    assert_eq!(Index::decode(&index.encode()), Ok(index));
+}
+
+#[test]
 fn sightings_that_lie_are_refused() {
     let lie = |place, shared| Seen {
         at: 500,

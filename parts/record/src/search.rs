@@ -19,6 +19,9 @@ use crate::{Result, start};
 /// Longest block that is read to complete a sighting: a frame of 256 MiB is the most that a capture file has.
 const MOST_BLOCK: usize = (1 << 28) + 4096;
 
+/// No segment has more bytes: it ends with the block with which it has 64 MiB.
+const MOST_WHOLE: u64 = 1 << 29;
+
 /// The head of a segment stands within so many bytes.
 const HEAD_WITHIN: usize = 64 << 10;
 
@@ -187,7 +190,9 @@ impl Opened {
         let (index, whole) = match index {
             Some(index) => (index, None),
             None => {
-                let bytes = read(&file, &path, 0, usize::try_from(length).unwrap_or(usize::MAX))?;
+                // A file with a hole may say any length.
+                let length = usize::try_from(length.min(MOST_WHOLE)).unwrap_or(usize::MAX);
+                let bytes = read(&file, &path, 0, length)?;
                 match Index::of(&bytes) {
                     Some(index) => (index, Some(bytes)),
                     None => return Ok(Opening::Empty),

@@ -211,6 +211,29 @@ fn what_a_killed_store_left_is_indexed_and_kept() {
 }
 
 #[test]
+fn an_index_that_was_made_up_is_not_believed() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut store, links) = store(root.path(), 64 << 20);
+    store.append(&blocks(0..5000, 3, 100), &links);
+    store.finish();
+    let path = root.path().join("lab/0000000001.index");
+    let index = netloom_sighting::Index::decode(&std::fs::read(&path).unwrap()).unwrap();
+    assert!(index.groups.len() > 3, "{}", index.groups.len());
+    let (all, _) = found(root.path(), &everything());
+    assert_eq!(all.len(), 15_000);
+    for (at, end) in [(1, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (9000, 8000)] {
+        // Its hash is right, and so may be all but one group.
+        let mut made_up = index.clone();
+        (made_up.groups[1].at, made_up.groups[1].end) = (at, end);
+        std::fs::write(&path, made_up.encode()).unwrap();
+        assert_eq!(found(root.path(), &everything()).0, all, "{at}..{end}");
+        made_up.end = u64::MAX;
+        std::fs::write(&path, made_up.encode()).unwrap();
+        assert_eq!(found(root.path(), &everything()).0, all, "{at}..{end}");
+    }
+}
+
+#[test]
 fn a_segment_is_one_from_its_beginning_and_stays_for_its_frames() {
     let root = tempfile::tempdir().unwrap();
     let segments = || folder(root.path()).segments().unwrap();
