@@ -8,7 +8,7 @@ use netloom_sys::trusted::{TrustedDir, is_missing};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-use crate::status::Status;
+use crate::status::{Status, Told};
 use crate::{Error, Result};
 
 const LOCK: &str = "lock";
@@ -227,6 +227,17 @@ impl Folder {
         let Some(content) = self.dir.read(STATUS)? else { return Ok(None) };
         let wrong = |e| Failure::path(self.dir.path_of(STATUS), "read", e);
         Ok(Some(serde_json::from_slice(&content).map_err(wrong)?))
+    }
+
+    /// What the recorder said last, if it can be read: packets are found without it.
+    pub fn told(&self) -> Told {
+        match self.status() {
+            Ok(status) => Told { status: status.unwrap_or_default(), problem: None },
+            Err(error) => {
+                let problem = format!("{}; it counts as missing", netloom_sys::describe(&error));
+                Told { status: Status::default(), problem: Some(problem) }
+            }
+        }
     }
 
     /// Says how it goes.

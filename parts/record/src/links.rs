@@ -23,8 +23,7 @@ pub fn find_links(
     if asked.is_empty() {
         return Ok(vec![]);
     }
-    let told = folder.status()?.unwrap_or_default();
-    let names = told.links.into_iter().collect();
+    let names = folder.told().status.links.into_iter().collect();
     let mut known = Known { folder, names, rest: folder.segments()? };
     let find = |word: &String| {
         if known.has(word) {

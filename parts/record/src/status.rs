@@ -93,6 +93,15 @@ pub struct Status {
     pub nodes: Nodes,
 }
 
+/// What a recorder said last, as far as it can be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Its state; that of no recorder if it has said nothing.
+    pub status: Status,
+    /// Why it cannot be read, though it is there: it counts as missing.
+    pub problem: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

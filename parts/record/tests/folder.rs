@@ -4,7 +4,9 @@ use std::os::unix::fs::MetadataExt;
 
 use super::made::{BEGIN, blocks, everything, folder, found, number, store, udp};
 
-use netloom_record::{About, Asked, Error, Folder, LEAST_KEEP, Link, Question, Store, find_links};
+use netloom_record::{
+    About, Asked, Error, Folder, LEAST_KEEP, Link, Question, Status, Store, Told, find_links,
+};
 
 fn asked(words: &[&str]) -> Asked {
     Asked { words: words.iter().map(|word| (*word).to_owned()).collect(), ..everything() }
@@ -230,6 +232,26 @@ fn an_index_that_was_made_up_is_not_believed() {
         made_up.end = u64::MAX;
         std::fs::write(&path, made_up.encode()).unwrap();
         assert_eq!(found(root.path(), &everything()).0, all, "{at}..{end}");
+    }
+}
+
+#[test]
+fn a_status_that_cannot_be_read_counts_as_missing() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut store, links) = store(root.path(), LEAST_KEEP);
+    store.append(&blocks(0..10, 1, 10), &links);
+    assert_eq!(store.folder().told(), Told::default());
+    let said = Status { keep: 7, ..Status::default() };
+    store.folder().tell(&said).unwrap();
+    assert_eq!(store.folder().told(), Told { status: said, problem: None });
+    for damaged in ["", "{\"lab\": \"la", "[]"] {
+        std::fs::write(root.path().join("lab/status.json"), damaged).unwrap();
+        let Told { status, problem } = store.folder().told();
+        assert_eq!(status, Status::default());
+        let problem = problem.unwrap();
+        assert!(problem.contains("status.json") && problem.contains("missing"), "{problem}");
+        let found = find_links(store.folder(), &["a--r".to_owned()], |_| Ok(None));
+        assert_eq!(found.unwrap(), ["a--r"]);
     }
 }
 

@@ -23,7 +23,7 @@ impl Running {
         let none = || netloom_record::Error::None { lab: lab.clone() };
         let root = self.records.as_ref().ok_or_else(none).map_err(wrong)?;
         let folder = Folder::open(root, lab).map_err(wrong)?;
-        let told = folder.status().map_err(wrong)?.unwrap_or_default();
+        let told = folder.told().status;
         // Names of now, and those of nodes that were there while it was recorded.
         let now = state.plan.nodes.iter().map(|node| {
             let all = node.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.addr());

@@ -30,8 +30,11 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
         since_ns: args.since,
         until_ns: args.until,
     };
-    let nodes = recording.status()?.unwrap_or_default().nodes;
-    let question = Question::read(&asked, &nodes)?;
+    let told = recording.told();
+    if let Some(problem) = told.problem {
+        tell_line!("netloom: {problem}: nodes are not known by name");
+    }
+    let question = Question::read(&asked, &told.status.nodes)?;
     if let Some(path) = &args.write {
         let mut out = Export::open(path)?;
         let looked = search(&recording, &question, |frame| out.put(frame).map(|()| true))?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use netloom_lab::Folder;
-use netloom_record::{Folder as Recording, Status};
+use netloom_record::{Folder as Recording, Status, Told};
 use netloom_sys::process::{name_of, pidfd, signal, wait_end};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
@@ -151,7 +151,8 @@ pub(super) fn wait_for_end(folder: &Folder) {
 }
 
 fn show(recording: &Recording, is_json: bool) -> Result<i32> {
-    let told = recording.status()?.unwrap_or_default();
+    let Told { status: mut told, problem } = recording.told();
+    told.trouble = told.trouble.or(problem);
     let running = recorder(recording)?;
     if is_json {
         print_json(&json!({
@@ -177,6 +178,23 @@ fn show(recording: &Recording, is_json: bool) -> Result<i32> {
 }
 
 fn text(recording: &Recording, told: &Status, is_running: bool) -> String {
+    let mut text = match told.told_ns {
+        // It has said nothing yet, or that is lost.
+        0 => {
+            let how = if is_running { "recording" } else { "not recording" };
+            let path = recording.path().display();
+            format!("lab {}: {how}; what is in {path} is not known\n", recording.lab())
+        }
+        _ => known(recording, told, is_running),
+    };
+    if let Some(trouble) = &told.trouble {
+        text.push_str(&format!("trouble: {trouble}\n"));
+    }
+    text
+}
+
+/// What a recorder has said.
+fn known(recording: &Recording, told: &Status, is_running: bool) -> String {
     let how = match (is_running, told.ended) {
         (true, _) => format!("recording {}", count(told.links.len(), "link")),
         (false, true) => "not recording".to_owned(),
@@ -210,8 +228,25 @@ fn text(recording: &Recording, told: &Status, is_running: bool) -> String {
         lost.disk,
         books.difference(),
     ));
-    if let Some(trouble) = &told.trouble {
-        text.push_str(&format!("trouble: {trouble}\n"));
-    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_that_cannot_be_read_is_told_as_trouble() {
+        let root = tempfile::tempdir().unwrap();
+        let recording = Recording::make(root.path(), "lab").unwrap();
+        std::fs::write(recording.path().join("status.json"), "").unwrap();
+        let Told { status, problem } = recording.told();
+        let told = Status { trouble: problem, ..status };
+        let path = recording.path().display();
+        let text = text(&recording, &told, false);
+        let (first, second) = text.split_once('\n').unwrap();
+        assert_eq!(first, format!("lab lab: not recording; what is in {path} is not known"));
+        assert!(second.starts_with("trouble: ") && second.contains("status.json"), "{text}");
+        assert!(second.ends_with("; it counts as missing\n"), "{text}");
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use netloom_lab::Folder;
-use netloom_record::{About, Books, Folder as Recording, Status, Store};
+use netloom_record::{About, Books, Folder as Recording, Status, Store, Told};
 use netloom_session::record::{LOOK, Recorder};
 use netloom_sys::process::{close_all_but, die_with_parent, set_name, wait_readable};
 use netloom_sys::{clock, describe};
@@ -87,8 +87,11 @@ fn record(path: &Path, keep: u64) -> Result<()> {
 /// Refuses the recording of another lab that has this name and is there, in another runtime folder: in one ring, nobody could
 /// tell their links and nodes apart.
 fn refuse_of_another(recording: &Recording, lab: &Path) -> Result<()> {
-    // A status that cannot be read says nothing of another.
-    let told = recording.status().ok().flatten().unwrap_or_default();
+    let Told { status: told, problem } = recording.told();
+    // It says nothing of another, nor of nodes of before.
+    if let Some(problem) = problem {
+        tell_line!("netloom: {problem}");
+    }
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     match real(&told.runtime) {
         Some(other) if real(lab).as_ref() != Some(&other) => bail!(
