@@ -4,7 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -24,9 +24,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let fill = |mut file: File| {
         // Before the text: a file that only its owner reads stays one.
         if let Some(found) = &found {
-            // Root leaves a user's file to the user; others may not give files away.
-            let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
-            file.set_permissions(found.permissions())?;
+            take_after(&file, found)?;
         }
         file.write_all(text.as_bytes()).map(|()| file)
     };
@@ -37,6 +35,63 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
         let made = OpenOptions::new().write(true).create_new(true).open(&draft);
         place(&draft, path, made.and_then(&fill).and_then(|file| file.sync_all()))
     })
+}
+
+/// Gives a file the mode of the one that it replaces, and where possible its owner.
+fn take_after(file: &File, found: &fs::Metadata) -> io::Result<()> {
+    // Root leaves a user's file to the user; others may not give files away.
+    let _ = std::os::unix::fs::fchown(file, Some(found.uid()), Some(found.gid()));
+    file.set_permissions(found.permissions())
+}
+
+/// A file that is written piece by piece. What is at its path stays until it is put there; dropped before, nothing is left.
+pub(crate) struct Draft {
+    file: File,
+    path: PathBuf,
+    /// Its name until then, where a file system has no files without names.
+    name: Option<PathBuf>,
+}
+
+impl Draft {
+    /// Begins a file with the mode of that which it replaces; a new one is the user's alone.
+    pub(crate) fn begin(path: &Path) -> io::Result<Draft> {
+        let (file, name) = match nameless(path) {
+            Ok(file) => (file, None),
+            Err(_) => {
+                let name = draft(path);
+                let mut options = OpenOptions::new();
+                let options = options.write(true).create_new(true).mode(0o600);
+                (options.open(&name)?, Some(name))
+            }
+        };
+        let begun = Draft { file, path: path.to_owned(), name };
+        match fs::metadata(path) {
+            Ok(found) => take_after(&begun.file, &found)?,
+            Err(_) => begun.file.set_permissions(fs::Permissions::from_mode(0o600))?,
+        }
+        Ok(begun)
+    }
+
+    /// The file, to be written.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Puts it in its place.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        match self.name.take() {
+            Some(name) => place(&name, &self.path, self.file.sync_all()),
+            None => put(&self.file, &self.path),
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = fs::remove_file(name);
+        }
+    }
 }
 
 /// A file without a name in the folder of the path.
@@ -73,7 +128,7 @@ fn place(draft: &Path, path: &Path, made: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{FileTypeExt, symlink};
 
     use super::*;
 

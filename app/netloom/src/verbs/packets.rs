@@ -2,9 +2,8 @@
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{OpenOptions, canonicalize};
 use std::io::{BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -18,6 +17,7 @@ use netloom_sighting::summary;
 use super::record::chosen;
 use crate::flags::Packets;
 use crate::output::{count, print, utc};
+use crate::whole_file::{self, Draft};
 use crate::{Usage, labs};
 
 /// `netloom packets`
@@ -36,9 +36,13 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
     }
     let question = Question::read(&asked, &told.status.nodes)?;
     if let Some(path) = &args.write {
+        if !is_output(path) && is_in(path, recording.path()) {
+            let text = format!("{path:?}: a file of the recording; write another");
+            return Err(Usage(text).into());
+        }
         let mut out = Export::open(path)?;
         let looked = search(&recording, &question, |frame| out.put(frame).map(|()| true))?;
-        out.finish()?;
+        out.finish().with_context(|| format!("{path:?}: write"))?;
         tell_line!("{}", words(&looked));
         return Ok(0);
     }
@@ -85,29 +89,45 @@ fn words(looked: &Looked) -> String {
     }
 }
 
-/// A pcapng file, or standard output, with each link as an interface.
+/// Whether standard output is meant.
+fn is_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether a file would be in a folder: it could take the place of a segment.
+fn is_in(path: &Path, folder: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = canonicalize(parent.unwrap_or(Path::new("."))).ok();
+    parent.is_some() && parent == canonicalize(folder).ok()
+}
+
+/// A pcapng file, or standard output, with each link as an interface. A file takes its place when it is whole.
 struct Export {
     out: BufWriter<Box<dyn Write>>,
+    draft: Option<Draft>,
     interfaces: HashMap<Rc<str>, u32>,
     block: Vec<u8>,
 }
 
 impl Export {
     fn open(path: &Path) -> Result<Export> {
-        let out: Box<dyn Write> = if path == Path::new("-") {
+        let mut draft = None;
+        let out: Box<dyn Write> = if is_output(path) {
             if std::io::stdout().is_terminal() {
                 let text = "-w -: standard output is a terminal; lead it into a program";
                 return Err(Usage(text.to_owned()).into());
             }
             Box::new(std::io::stdout())
         } else {
-            let mut options = OpenOptions::new();
-            let options = options.write(true).create(true).truncate(true).mode(0o600);
-            let file: File = options.open(path).with_context(|| format!("{path:?}: make"))?;
-            Box::new(file)
+            let file = if whole_file::is_replaced(path) {
+                Draft::begin(path).and_then(|begun| draft.insert(begun).file())
+            } else {
+                OpenOptions::new().write(true).open(path)
+            };
+            Box::new(file.with_context(|| format!("{path:?}: make"))?)
         };
-        let mut export =
-            Export { out: BufWriter::new(out), interfaces: HashMap::new(), block: vec![] };
+        let (out, interfaces) = (BufWriter::new(out), HashMap::new());
+        let mut export = Export { out, draft, interfaces, block: vec![] };
         netloom_pcap::ng::section(
             &mut export.block,
             &netloom_pcap::ng::Section {
@@ -148,7 +168,75 @@ impl Export {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
-        self.out.flush().context("packets: write")
+    fn finish(mut self) -> std::io::Result<()> {
+        self.out.flush()?;
+        self.draft.map_or(Ok(()), Draft::finish)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use netloom_pcap::read::{Item, Reader};
+
+    use super::*;
+
+    fn frame(link: &str) -> Frame {
+        Frame {
+            time_ns: 1_700_000_000_000_000_000,
+            order_ns: 0,
+            link: link.into(),
+            original: 5,
+            flags: 0,
+            packet: 7,
+            data: b"frame".to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_when_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("old"), "old").unwrap();
+        for name in ["old", "new"] {
+            let mut half = Export::open(&path(name)).unwrap();
+            half.put(&frame("a--b")).unwrap();
+            half.out.flush().unwrap();
+            assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        for name in ["old", "new"] {
+            let mut whole = Export::open(&path(name)).unwrap();
+            ["a--b", "b--c", "a--b"].iter().for_each(|link| whole.put(&frame(link)).unwrap());
+            whole.finish().unwrap();
+            let content = std::fs::read(path(name)).unwrap();
+            let (mut reader, mut packets) = (Reader::new(&content[..]).unwrap(), 0);
+            while let Some(item) = reader.next().unwrap() {
+                packets += u32::from(matches!(item, Item::Packet(_)));
+            }
+            assert_eq!(packets, 3, "{name}");
+        }
+        assert_eq!(path("new").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn files_of_the_recording_are_known_by_their_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::create_dir_all(path("lab/inner")).unwrap();
+        std::os::unix::fs::symlink("lab", path("link")).unwrap();
+        for (name, is) in [
+            ("lab/0000000001.pcapng", true),
+            ("link/new", true),
+            ("lab/inner/../new", true),
+            ("lab/inner/new", false),
+            ("new", false),
+            ("none/new", false),
+        ] {
+            assert_eq!(is_in(&path(name), &path("lab")), is, "{name}");
+        }
+        assert!(!is_in(Path::new("new"), &path("none")));
     }
 }
