@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use netloom_config::printable;
 use netloom_lab::view::{PacketSeen, link_of_question};
 use netloom_lab::{Folder, runtime_dir};
 use netloom_model::Plan;
@@ -50,8 +51,7 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
         let line = if args.json {
             netloom_form::to_string(&PacketSeen::from(frame))?
         } else {
-            let what = summary(&frame.data);
-            format!("{}  {}  {what}, {} bytes", utc(frame.time_ns), frame.link, frame.original)
+            in_words(frame)
         };
         print(&format!("{line}\n")).map(|()| true)
     })?;
@@ -79,6 +79,13 @@ fn running(lab: &str) -> Option<Plan> {
         return None;
     }
     netloom_session::Lab::plan(&labs::connect_to(&folder).ok()?).ok()
+}
+
+/// A frame in a line; its link has a name that a file says.
+fn in_words(frame: &Frame) -> String {
+    let (time, what) = (utc(frame.time_ns), summary(&frame.data));
+    let text = format!("{time}  {}  {what}, {} bytes", frame.link, frame.original);
+    printable::line(&text).into_owned()
 }
 
 fn words(looked: &Looked) -> String {
@@ -192,6 +199,17 @@ mod tests {
             packet: 7,
             data: b"frame".to_vec(),
         }
+    }
+
+    #[test]
+    fn a_line_is_one_whatever_a_link_is_called() {
+        assert_eq!(
+            in_words(&frame("a\u{1b}[2J\r\n--\u{202e}b")),
+            format!(
+                "2023-11-14T22:13:20.000000Z  a\\u{{1b}}[2J\\r\\n--\\u{{202e}}b  {}, 5 bytes",
+                summary(b"frame")
+            )
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use netloom_config::printable;
 use netloom_lab::Folder;
 use netloom_record::{Folder as Recording, Status, Told};
 use netloom_sys::process::{name_of, pidfd, signal, wait_end};
@@ -18,8 +19,8 @@ use rustix::process::{Pid, Signal};
 use serde_json::json;
 
 use crate::flags::{Record, RecordShow, RecordStart};
-use crate::output::{bytes, count, print, print_json, utc};
-use crate::{Usage, labs};
+use crate::output::{bytes, count, print_json, utc};
+use crate::{Usage, labs, output};
 
 pub(super) use process::process;
 use process::{NAME, READY};
@@ -44,7 +45,7 @@ fn start(lab: Option<&str>, args: &RecordStart) -> Result<i32> {
     }
     let links = launch(&folder, args.keep)?;
     let recording = Recording::open(&Recording::root()?, folder.name())?;
-    print(&format!(
+    output::show(&format!(
         "lab {}: recording {}, at most {} in {}\n",
         folder.name(),
         count(links, "link"),
@@ -133,7 +134,7 @@ fn delete(lab: Option<&str>) -> Result<i32> {
     let recording = chosen(lab)?;
     let lab = recording.lab().to_owned();
     recording.delete()?;
-    print(&format!("lab {lab}: what was recorded is removed\n"))?;
+    output::show(&format!("lab {lab}: what was recorded is removed\n"))?;
     Ok(0)
 }
 
@@ -173,7 +174,7 @@ fn show(recording: &Recording, is_json: bool) -> Result<i32> {
         }))?;
         return Ok(0);
     }
-    print(&text(recording, &told, running.is_some()))?;
+    output::show(&text(recording, &told, running.is_some()))?;
     Ok(0)
 }
 
@@ -188,7 +189,7 @@ fn text(recording: &Recording, told: &Status, is_running: bool) -> String {
         _ => known(recording, told, is_running),
     };
     if let Some(trouble) = &told.trouble {
-        text.push_str(&format!("trouble: {trouble}\n"));
+        text.push_str(&format!("trouble: {}\n", printable::line(trouble)));
     }
     text
 }
@@ -248,5 +249,16 @@ mod tests {
         assert_eq!(first, format!("lab lab: not recording; what is in {path} is not known"));
         assert!(second.starts_with("trouble: ") && second.contains("status.json"), "{text}");
         assert!(second.ends_with("; it counts as missing\n"), "{text}");
+    }
+
+    #[test]
+    fn what_a_status_says_stays_on_its_line() {
+        let root = tempfile::tempdir().unwrap();
+        let recording = Recording::make(root.path(), "lab").unwrap();
+        let trouble = Some("disk\u{1b}[2J\nlab other: recording".to_owned());
+        let told = Status { told_ns: 1, trouble, ..Status::default() };
+        let text = text(&recording, &told, true);
+        let last = text.lines().last();
+        assert_eq!(last, Some("trouble: disk\\u{1b}[2J\\nlab other: recording"), "{text}");
     }
 }
