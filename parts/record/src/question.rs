@@ -180,11 +180,29 @@ fn what(words: &[&str], nodes: &BTreeMap<String, Vec<IpAddr>>) -> Result<What> {
         [one] if !is_whole && find(one).is_none() => filter(one, nodes),
         [] => Ok(flow(None, None)),
         [one] => Ok(flow(Some(addressed(one)?), None)),
-        [one, other] => Ok(flow(Some(addressed(one)?), Some(addressed(other)?))),
+        [one, other] => {
+            let (of_one, of_other) = (addressed(one)?, addressed(other)?);
+            refuse_strangers((one, &of_one), (other, &of_other))?;
+            Ok(flow(Some(of_one), Some(of_other)))
+        }
         _ => Err(Error::Question(
             "a flow is up to two nodes and a service, like `h1 web 80/tcp`; put a filter in quotes, as one word".to_owned(),
         )),
     }
+}
+
+/// Refuses two ends of which one has IPv4 addresses alone, and the other IPv6.
+fn refuse_strangers(one: (&str, &[IpAddr]), other: (&str, &[IpAddr])) -> Result<()> {
+    let is_pair = |a: &IpAddr| other.1.iter().any(|b| a.is_ipv4() == b.is_ipv4());
+    if one.1.iter().any(is_pair) {
+        return Ok(());
+    }
+    let kind = |all: &[IpAddr]| if all.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
+    let (of_one, of_other) = (kind(one.1), kind(other.1));
+    Err(Error::Question(format!(
+        "{:?} has {of_one} and {:?} has {of_other} addresses: no packet is from one to the other; write nodes or addresses of one kind",
+        one.0, other.0
+    )))
 }
 
 type Service = (Vec<u8>, Option<u16>);

@@ -89,6 +89,17 @@ fn a_question_that_cannot_be_answered_says_what_to_write() {
     assert!(refused(&asked(&["h1"])).contains("--link"));
     assert!(refused(&asked(&["x", "y"])).contains("\"x\""));
     assert!(refused(&asked(&["10.0.0.1", "10.0.0.2", "0/tcp"])).contains("80/tcp"));
+    assert_eq!(
+        refused(&asked(&["10.0.0.1", "fd00::1", "80/tcp"])),
+        "\"10.0.0.1\" has IPv4 and \"fd00::1\" has IPv6 addresses: no packet is from one to the other; write nodes or addresses of one kind"
+    );
+    assert!(refused(&asked(&["fd00::1", "10.0.0.1"])).starts_with("\"fd00::1\" has IPv6 and "));
+    // Of a node with both kinds there are pairs.
+    let both = vec!["10.0.0.9".parse().unwrap(), "fd00::9".parse().unwrap()];
+    let nodes = std::collections::BTreeMap::from([("h9".to_owned(), both)]);
+    for one in ["10.0.0.1", "fd00::1", "h9"] {
+        assert!(Question::read(&asked(&[one, "h9"]), &nodes).is_ok(), "{one}");
+    }
     assert!(refused(&asked(&["1.1.1.1", "1.1.1.2", "1.1.1.3"])).contains("in quotes"));
 }
 
