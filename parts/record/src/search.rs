@@ -54,6 +54,8 @@ pub struct Looked {
     pub segments: usize,
     /// Those that were removed or could not be read meanwhile.
     pub gone: usize,
+    /// Those that are of another version, or damaged from their beginning.
+    pub strange: usize,
     /// Bytes of blocks read.
     pub bytes: u64,
     /// Frames found.
@@ -75,6 +77,7 @@ pub fn search<E: From<crate::Error>>(
     for number in folder.segments()? {
         match Opened::open(folder, number, question)? {
             Opening::Gone => merge.looked.gone += 1,
+            Opening::Strange => merge.looked.strange += 1,
             Opening::Empty => {}
             Opening::Open(next) => {
                 let begin = next.begin(0);
@@ -157,7 +160,9 @@ impl<V> Merge<V> {
 
 enum Opening {
     Gone,
-    /// It has no head yet, or nothing of what is asked for.
+    /// It has no head of this version.
+    Strange,
+    /// It has nothing of what is asked for.
     Empty,
     Open(Opened),
 }
@@ -195,7 +200,8 @@ impl Opened {
                 let bytes = read(&file, &path, 0, length)?;
                 match Index::of(&bytes) {
                     Some(index) => (index, Some(bytes)),
-                    None => return Ok(Opening::Empty),
+                    None if bytes.is_empty() => return Ok(Opening::Empty),
+                    None => return Ok(Opening::Strange),
                 }
             }
         };

@@ -55,7 +55,7 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
         };
         print(&format!("{line}\n")).map(|()| true)
     })?;
-    if looked.found == 0 || looked.gone > 0 {
+    if looked.found == 0 || looked.gone + looked.strange > 0 {
         tell_line!("{}", words(&looked));
     }
     Ok(0)
@@ -90,10 +90,16 @@ fn in_words(frame: &Frame) -> String {
 
 fn words(looked: &Looked) -> String {
     let found = count(usize::try_from(looked.found).unwrap_or(usize::MAX), "packet");
-    match looked.gone {
-        0 => format!("{found} found"),
-        gone => format!("{found} found; {} gave way meanwhile", count(gone, "segment")),
+    let mut text = format!("{found} found");
+    for (segments, what) in [
+        (looked.gone, "gave way meanwhile"),
+        (looked.strange, "left out: of another version, or damaged"),
+    ] {
+        if segments > 0 {
+            text.push_str(&format!("; {} {what}", count(segments, "segment")));
+        }
     }
+    text
 }
 
 /// Whether standard output is meant.
@@ -199,6 +205,16 @@ mod tests {
             packet: 7,
             data: b"frame".to_vec(),
         }
+    }
+
+    #[test]
+    fn segments_that_are_left_out_are_told() {
+        let looked = Looked { found: 2, ..Looked::default() };
+        assert_eq!(words(&looked), "2 packets found");
+        assert_eq!(
+            words(&Looked { gone: 1, strange: 3, ..looked }),
+            "2 packets found; 1 segment gave way meanwhile; 3 segments left out: of another version, or damaged"
+        );
     }
 
     #[test]
