@@ -71,9 +71,9 @@ fn changed(place: Place) -> Unkept {
     }
 }
 
-/// The text without a byte order mark, with one kind of line break: all of YAML's mean the same (YAML 1.2.2, 5.4).
+/// The text without byte order marks, of which joined files may have several, with one kind of line break: all of YAML's mean the same (YAML 1.2.2, 5.4).
 fn unified(text: &str) -> String {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = text.trim_start_matches('\u{feff}');
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 

@@ -71,6 +71,12 @@ fn all(tree: &Yaml, context: &mut Context) -> Option<Vec<Host>> {
         }
     }
     context.report.set_repetition(None);
+    // Every repetition may have been empty, and a lab needs a host.
+    if found.list.is_empty() && context.report.is_empty() {
+        let message = "hosts: every `for` is empty; give at least one host";
+        context.report.error_with(value.place, message, help());
+        return None;
+    }
     Some(found.list)
 }
 

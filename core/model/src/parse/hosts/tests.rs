@@ -109,6 +109,10 @@ fn wrong_files_are_refused_by_the_name_of_the_host() {
             "host \"b\": its underlay address fd00::1 is IPv6, that of \"a\" is IPv4",
         ),
         ("hosts: {\"a{i}\": {for: {i: 1..5000}, underlay: \"fd00::{i}\"}}", "more than 4096 hosts"),
+        (
+            "hosts: {\"a{i}\": {for: {i: 0}, underlay: \"fd00::{i}\"}}",
+            "hosts: every `for` is empty",
+        ),
     ] {
         let error = read_hosts(text).unwrap_err();
         assert!(error.contains(words), "{text}\n{error}");
