@@ -12,6 +12,7 @@ pub mod caps;
 pub mod cgroup;
 pub mod clock;
 pub mod crowd;
+pub mod data;
 mod describe;
 pub mod disposition;
 mod error;

@@ -46,24 +46,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Where this user's store is: in `$NETLOOM_DATA_DIR`, else in /var/lib/netloom for root, else in
-    /// `$XDG_DATA_HOME/netloom` or ~/.local/share/netloom.
+    /// Where this user's store is: `images` in [`netloom_sys::data::folder`].
     ///
     /// # Errors
     /// An ordinary user without a home.
     pub fn folder() -> Result<PathBuf> {
-        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let data = set("NETLOOM_DATA_DIR").or_else(|| {
-            if rustix::process::geteuid().is_root() {
-                return Some("/var/lib/netloom".into());
-            }
-            let data = set("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
-            let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
-            data.map(|data| data.join("netloom"))
-        });
         let none = || Failure::new("images", "find their folder", "there is no HOME");
-        let data = data.ok_or_else(none)?;
-        Ok(std::path::absolute(&data).unwrap_or(data).join("images"))
+        Ok(netloom_sys::data::folder().ok_or_else(none)?.join("images"))
     }
 
     /// Opens a store, and makes it if it is not there.

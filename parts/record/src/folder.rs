@@ -26,24 +26,13 @@ pub struct Folder {
 pub type Segments = Vec<u64>;
 
 impl Folder {
-    /// Where this user's recordings are: in `$NETLOOM_DATA_DIR/records`, else in /var/lib/netloom/records for root, else in
-    /// `$XDG_DATA_HOME/netloom/records` or ~/.local/share/netloom/records.
+    /// Where this user's recordings are: `records` in [`netloom_sys::data::folder`].
     ///
     /// # Errors
     /// An ordinary user without a home.
     pub fn root() -> Result<PathBuf> {
-        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let data = set("NETLOOM_DATA_DIR").or_else(|| {
-            if rustix::process::geteuid().is_root() {
-                return Some("/var/lib/netloom".into());
-            }
-            let data = set("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
-            let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
-            data.map(|data| data.join("netloom"))
-        });
         let none = || Failure::new("recordings", "find their folder", "there is no HOME");
-        let data = data.ok_or_else(none)?;
-        Ok(std::path::absolute(&data).unwrap_or(data).join("records"))
+        Ok(netloom_sys::data::folder().ok_or_else(none)?.join("records"))
     }
 
     /// The folder of a lab, which is made if it is not there.
