@@ -284,6 +284,14 @@ pub fn cpu_time_and_wait(tid: i32) -> Option<(u64, u64)> {
     fields.next()?.ok().zip(fields.next()?.ok())
 }
 
+/// When a task began, in ticks since the machine started, by its id in this PID namespace: the 22nd field of its `stat`
+/// (proc_pid_stat(5)). `None` if it has ended. An id with another time is another task's.
+pub fn began(tid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+    // The name, the second field, is in parentheses, and may contain any character.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
 /// Whether a process is stopped, by a signal or a tracer. An invisible one is not.
 pub fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -197,15 +197,8 @@ impl Known {
 
 /// Whether the file holds a node's programs back: then their waits say nothing of the machine.
 fn is_held_back(plan: &Plan, slot: Slot) -> bool {
-    let mut next = Some(slot);
-    while let Some(slot) = next {
-        let node = &plan.nodes[slot];
-        if node.limits.cpu_milli.is_some() {
-            return true;
-        }
-        next = node.parent;
-    }
-    false
+    let mut around = std::iter::successors(Some(slot), |slot| plan.nodes[*slot].parent);
+    around.any(|slot| plan.nodes[slot].limits.cpu_milli.is_some())
 }
 
 /// Waits of each task of a process.
@@ -221,9 +214,7 @@ fn tasks_of(pid: i32) -> Vec<(i32, Waits)> {
 
 /// When a process began, in ticks since the machine started, and the waits of all its tasks together; `None` if it has ended.
 fn of_process(pid: i32) -> Option<(u64, Waits)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the 22nd field of all is the time (proc_pid_stat(5)).
-    let began = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
+    let began = process::began(pid)?;
     let tasks = tasks_of(pid);
     let mut all = Waits::default();
     tasks.iter().for_each(|(_, waits)| all.add(*waits));

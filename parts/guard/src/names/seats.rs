@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netloom_policy::Program;
+use netloom_sys::process::began;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, bind, sockopt};
 
@@ -27,7 +28,7 @@ const TRIES: usize = 4096;
 pub(super) struct Asker {
     pub(super) who: Who,
     /// When its thread was started: a number is used again.
-    began: Option<String>,
+    began: Option<u64>,
 }
 
 impl Asker {
@@ -41,13 +42,6 @@ impl Asker {
         let same = self.began.is_some() && began(self.who.thread) == self.began;
         if same { State::Waiting } else { State::Gone }
     }
-}
-
-/// When a thread was started, by proc_pid_stat(5).
-fn began(thread: i32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
-    // The 22nd field; the second one ends with a bracket, and may have anything before it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
 /// Seats of datagrams and streams, by port.
