@@ -28,8 +28,12 @@ const MOST: usize = 192;
 /// The identity of a frame that begins with its Ethernet header. Packets that differ only in what a
 /// hop may change have equal identities; others collide with probability 2^-64.
 pub fn identity(frame: &[u8]) -> u64 {
-    let Some((network, ip)) = Headers::parse(frame).ok().and_then(|h| Some((h.network, h.ip?)))
-    else {
+    identity_of(frame, Headers::parse(frame).ok().as_ref())
+}
+
+/// [`identity`] of a frame whose headers were parsed before; `None`: they could not be.
+pub fn identity_of(frame: &[u8], headers: Option<&Headers>) -> u64 {
+    let Some((network, ip)) = headers.and_then(|h| Some((h.network, h.ip?))) else {
         return hash(frame);
     };
     // On the stack: this is made for every packet.

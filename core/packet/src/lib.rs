@@ -17,7 +17,7 @@ pub mod vnet;
 
 pub use error::{Error, Result};
 pub use headers::{Fragment, Headers, Ip};
-pub use identity::{hash, identity};
+pub use identity::{hash, identity, identity_of};
 pub use merge::Merger;
 pub use segment::{Segmenter, packets, segment};
 pub use vnet::{Gso, VnetHeader};

@@ -26,7 +26,11 @@ pub struct Flow {
 impl Flow {
     /// The flow of a frame that begins with its Ethernet header; `None` for anything but a readable IP packet.
     pub fn of(frame: &[u8]) -> Option<Flow> {
-        let headers = Headers::parse(frame).ok()?;
+        Flow::read(frame, &Headers::parse(frame).ok()?)
+    }
+
+    /// As [`Flow::of`], of a frame whose headers were parsed before.
+    pub(crate) fn read(frame: &[u8], headers: &Headers) -> Option<Flow> {
         let (at, ip) = (headers.network, headers.ip?);
         let (from, to) = if ip.v6 {
             let part = |from: usize| {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use netloom_packet::headers::Headers;
-use netloom_packet::identity;
+use netloom_packet::identity_of;
 use netloom_pcap::run::Record;
 use netloom_pcap::{InterfaceId, ng};
 
@@ -93,9 +93,9 @@ impl<S: BuildHasher + Clone> Segment<S> {
     /// Appends a frame seen at a link.
     pub fn add(&mut self, out: &mut Vec<u8>, link: InterfaceId, record: &Record<'_>) -> Kept {
         let (frame, before) = (record.data, out.len());
-        let headers = headers(frame).min(frame.len());
-        let (own, tail) = frame.split_at(headers);
-        let key = self.hasher.hash_one((identity(frame), tail));
+        let headers = Headers::parse(frame).ok();
+        let (own, tail) = frame.split_at(changeable(headers.as_ref()).min(frame.len()));
+        let key = self.hasher.hash_one((identity_of(frame, headers.as_ref()), tail));
         let again = self.again(key, link, record.time_ns);
         let seen = Seen {
             at: self.at,
@@ -116,7 +116,8 @@ impl<S: BuildHasher + Clone> Segment<S> {
             }
         }
         self.at += (out.len() - before) as u64;
-        self.building.add(&seen, self.at, Flow::of(frame));
+        let flow = headers.and_then(|headers| Flow::read(frame, &headers));
+        self.building.add(&seen, self.at, flow);
         if again.is_some() { Kept::Again } else { Kept::Stored }
     }
 
@@ -173,9 +174,9 @@ impl<S: BuildHasher + Clone> Segment<S> {
 
 /// Bytes of all headers that a hop may change: up to the payload of TCP and UDP, of other IP packets up to the transport
 /// header and the checksum in it, of other frames none.
-fn headers(frame: &[u8]) -> usize {
+fn changeable(headers: Option<&Headers>) -> usize {
     /// Of SCTP 12 bytes, and of ICMP and UDP-Lite 8, hold a checksum.
     const MOST_OTHER: usize = 12;
-    let ip = Headers::parse(frame).ok().and_then(|headers| headers.ip);
+    let ip = headers.and_then(|headers| headers.ip);
     ip.map_or(0, |ip| ip.payload.unwrap_or(ip.end.min(ip.transport + MOST_OTHER)))
 }

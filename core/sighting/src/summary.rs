@@ -6,8 +6,11 @@ use crate::flow::Flow;
 
 /// What a frame is: addresses, protocol, ports, flags of TCP; without its length.
 pub fn summary(frame: &[u8]) -> String {
-    if let (Some(flow), Ok(Headers { ip: Some(ip), .. })) = (Flow::of(frame), Headers::parse(frame))
-    {
+    let headers = match Headers::parse(frame) {
+        Ok(headers) => headers,
+        Err(error) => return format!("unreadable: {error}"),
+    };
+    if let (Some(flow), Some(ip)) = (Flow::read(frame, &headers), headers.ip) {
         let transport = frame.get(ip.transport..ip.end).unwrap_or_default();
         let name = protocol(flow.protocol, transport);
         let end = |address: std::net::IpAddr, port: Option<u16>| match port {
@@ -18,10 +21,9 @@ pub fn summary(frame: &[u8]) -> String {
         let (one, other) = flow.ports.unzip();
         return format!("{} > {} {name}", end(flow.from, one), end(flow.to, other));
     }
-    match Headers::parse(frame) {
-        Ok(Headers { ethertype: 0x0806, network, .. }) => arp(frame.get(network..)),
-        Ok(Headers { ethertype, .. }) => format!("ethertype {ethertype:#06x}"),
-        Err(error) => format!("unreadable: {error}"),
+    match headers.ethertype {
+        0x0806 => arp(frame.get(headers.network..)),
+        ethertype => format!("ethertype {ethertype:#06x}"),
     }
 }
 
