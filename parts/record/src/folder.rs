@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use netloom_sighting::Index;
 use netloom_sys::Failure;
 use netloom_sys::trusted::{TrustedDir, is_missing};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
@@ -129,6 +130,12 @@ impl Folder {
         let mut found: Segments = names.iter().filter_map(|(name, _)| number(name)).collect();
         found.sort_unstable();
         Ok(found)
+    }
+
+    /// The index of a segment that is stored; `None` if the segment has to be read instead.
+    pub(crate) fn index(&self, number: u64) -> Option<Index> {
+        let bytes = self.dir.read(index_name(number)).ok().flatten()?;
+        Index::decode(&bytes).ok().filter(|index| index.head.number == number)
     }
 
     /// Removes a segment with its index: that first, since nothing would remove one without a segment.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use netloom_sighting::{Block, Index, blocks};
+use netloom_sighting::{Block, blocks};
 
-use crate::folder::{Folder, Segments, index_name, segment_name};
+use crate::folder::{Folder, Segments, segment_name};
 use crate::{Error, Result};
 
 /// How many links a message names.
@@ -77,12 +77,10 @@ impl Known<'_> {
 
 /// The links of a segment; none of one that is gone or cannot be read, which the search tells.
 fn links(folder: &Folder, number: u64) -> Vec<String> {
-    let read = |name: String| folder.dir().read(name).ok().flatten();
-    let index = read(index_name(number)).and_then(|bytes| Index::decode(&bytes).ok());
-    if let Some(index) = index.filter(|index| index.head.number == number) {
+    if let Some(index) = folder.index(number) {
         return index.links;
     }
-    let segment = read(segment_name(number)).unwrap_or_default();
+    let segment = folder.dir().read(segment_name(number)).ok().flatten().unwrap_or_default();
     let name = |block: Block<'_>| match block {
         Block::Link(name) => Some(name.to_owned()),
         _ => None,

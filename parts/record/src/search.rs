@@ -12,7 +12,7 @@ use netloom_sighting::{Block, Group, Index, Seen, blocks};
 use netloom_sys::{Failure, trusted};
 use rustix::fs::OFlags;
 
-use crate::folder::{Folder, index_name, segment_name};
+use crate::folder::{Folder, segment_name};
 use crate::question::Question;
 use crate::{Result, start};
 
@@ -186,13 +186,12 @@ impl Opened {
             opened => opened?,
         };
         let path = dir.path_of(&name);
-        let stored = dir.read(index_name(number)).ok().flatten();
+        // Before the length, which grows until an index is there.
+        let index = folder.index(number);
         let length =
             file.metadata().map_err(Failure::of(path.display().to_string(), "look at"))?.len();
-        let index = stored.and_then(|bytes| Index::decode(&bytes).ok());
         // An index of a longer segment is not of this one.
-        let index = index.filter(|index| index.end <= length && index.head.number == number);
-        let (index, whole) = match index {
+        let (index, whole) = match index.filter(|index| index.end <= length) {
             Some(index) => (index, None),
             None => {
                 // A file with a hole may say any length.
