@@ -33,12 +33,10 @@ fn spec(folder: &Folder, node: &PlannedNode) -> Spec {
         };
         port.places().into_iter().map(move |listen| Port { listen, protocol, to: port.to })
     });
-    let of_interfaces = node.interfaces.iter().flat_map(|interface| &interface.addresses);
-    let addresses = of_interfaces.chain(&node.loopback);
     Spec {
         node: node.name.clone(),
         ports: ports.filter(|port| port.listen.is_ipv4() || has_ipv6()).collect(),
-        addresses: addresses.map(ipnet::IpNet::addr).collect(),
+        addresses: node.all_addresses().map(ipnet::IpNet::addr).collect(),
         home: folder.path(),
     }
 }

@@ -143,30 +143,26 @@ impl Switches {
         old: &[&ShmSwitch],
         new: &ShmSwitch,
     ) -> Result<()> {
-        let object = Subject::of("switch", switch);
-        let Answer::Shown(shown) = self.ask(folder, switch, &Request::Show)? else {
-            let reason = "its process does not say which ports it has".to_owned();
-            return Err(Error::Busy { object, reason });
-        };
-        for request in rules::changes(&shown, old, new, &object)? {
+        for request in self.rule_changes(folder, switch, old, new)? {
             self.ask(folder, switch, &request)?;
         }
         Ok(())
     }
 
-    /// Whether [`Switches::rule_anew`] can set these rules: asked before anything of a file is applied.
-    pub(crate) fn check_rules(
+    /// What [`Switches::rule_anew`] asks for; also asked before anything of a file is applied, since it may be refused.
+    pub(crate) fn rule_changes(
         &self,
         folder: &Folder,
         switch: &str,
         old: &[&ShmSwitch],
         new: &ShmSwitch,
-    ) -> Result<()> {
+    ) -> Result<Vec<Request>> {
         let object = Subject::of("switch", switch);
-        match self.ask(folder, switch, &Request::Show)? {
-            Answer::Shown(shown) => rules::changes(&shown, old, new, &object).map(drop),
-            _ => Ok(()),
-        }
+        let Answer::Shown(shown) = self.ask(folder, switch, &Request::Show)? else {
+            let reason = "its process does not say which ports it has".to_owned();
+            return Err(Error::Busy { object, reason });
+        };
+        rules::changes(&shown, old, new, &object)
     }
 
     /// The folder by which clients of classic VDE know a switch.

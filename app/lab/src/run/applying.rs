@@ -208,7 +208,7 @@ impl Running {
         for name in &merged.changed.switches {
             let of = |plan: &Plan| Some(plan.switches[plan.switch(name)?].kind.as_shm()?.clone());
             if let (Some(old), Some(new)) = (of(&state.plan), of(&merged.target)) {
-                self.kept.keepers.switches.check_rules(&self.folder, name, &[&old], &new)?;
+                self.kept.keepers.switches.rule_changes(&self.folder, name, &[&old], &new)?;
             }
         }
         let doors = &self.kept.keepers.doors;
