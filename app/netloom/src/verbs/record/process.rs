@@ -104,13 +104,8 @@ fn refuse_of_another(recording: &Recording, lab: &Path) -> Result<()> {
 }
 
 fn about(lab: &str) -> About {
-    let system = rustix::system::uname();
-    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    About {
-        application: concat!("netloom ", env!("CARGO_PKG_VERSION")).to_owned(),
-        os: format!("{} {}", word(system.sysname()), word(system.release())),
-        comment: format!("lab {lab}: recording"),
-    }
+    let netloom_capture::About { application, os, .. } = netloom_session::capture::about(None, "");
+    About { application, os, comment: format!("lab {lab}: recording") }
 }
 
 /// What the status has that does not change.
