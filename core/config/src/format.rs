@@ -2,7 +2,7 @@
 //!
 //! The text is cut into tokens ([`tokens`]) and laid out again ([`layout`]); no value is ever written from its meaning. The
 //! result is read again by the parser: unless tree, tokens and comments are those of the original, and another
-//! round changes nothing, there is no result. So a construct that the cutter does not know is refused, never lost.
+//! round changes nothing, nothing is returned. So a construct that the cutter does not know is refused, never lost.
 //!
 //! Style: two columns a level, lists inside maps too; one blank behind `:`, `-` and `,`, none inside brackets; lines
 //! in brackets below what follows the bracket, or one level deeper where nothing follows it; text in quotes only where

@@ -6,7 +6,7 @@ use netloom_sys::Failure;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no recording of this lab.
+    /// This lab was never recorded.
     #[error("lab {lab:?}: nothing of it was recorded; start with `netloom record start -l {lab}`")]
     None {
         /// The lab.

@@ -19,7 +19,7 @@ pub struct Asked {
     pub words: Vec<String>,
     /// Only what was seen at these links; empty: at any.
     pub links: Vec<String>,
-    /// Only the last so many nanoseconds, whatever the clock showed in them.
+    /// Only packets of the last nanoseconds, this many, by boot time: a step of the clock does not matter.
     pub last_ns: Option<u64>,
     /// From this time on, in nanoseconds since 1970 UTC.
     pub since_ns: Option<u64>,

@@ -22,7 +22,7 @@ const MOST_BLOCK: usize = (1 << 28) + 4096;
 /// No segment has more bytes: it ends with the block with which it has 64 MiB.
 const MOST_WHOLE: u64 = 1 << 29;
 
-/// The head of a segment stands within so many bytes.
+/// The head of a segment is within the first bytes, this many.
 const HEAD_WITHIN: usize = 64 << 10;
 
 /// A frame of a recording.
@@ -30,7 +30,7 @@ const HEAD_WITHIN: usize = 64 << 10;
 pub struct Frame {
     /// When it was seen, in nanoseconds since 1970 UTC.
     pub time_ns: u64,
-    /// When, in nanoseconds since the machine began to run: the order of frames, whatever the clock does.
+    /// When, in nanoseconds since the machine began to run: the order of frames, also across a step of the clock.
     pub order_ns: i64,
     /// The link.
     pub link: Rc<str>,

@@ -37,7 +37,7 @@ impl Drop for Killed {
     }
 }
 
-/// Kills a store after it has written about so many bytes; returns how many packets it knew to be written.
+/// Kills a store after it has written about this many bytes; returns how many packets it knew to be written.
 fn kill_one(root: &Path, after: u64, pause: Duration) -> u32 {
     let mut command = netloom_kit::again(&records);
     let mut child = Killed(command.env(MARK, root).stdout(Stdio::piped()).spawn().unwrap());

@@ -49,7 +49,7 @@ fn exact(value: &Value) -> u64 {
     value.as_str().expect("text").parse().expect("a number")
 }
 
-/// Waits until so many packets are found.
+/// Waits until at least `count` packets are found.
 fn until(machine: &Machine, words: &[&str], count: usize) -> Vec<Value> {
     wait_until(&format!("{count} packets of {words:?}"), SOON, || {
         let found = packets(machine, words);

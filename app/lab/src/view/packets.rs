@@ -26,7 +26,7 @@ pub struct AskPackets {
     #[serde(default, with = "netloom_form::exact")]
     #[schema(value_type = Option<netloom_form::schema::Exact>)]
     pub until_ns: Option<u64>,
-    /// Only the last so many milliseconds.
+    /// Only packets of the last milliseconds, this many.
     #[serde(default)]
     pub last_ms: Option<u64>,
     /// Most packets of the answer; 1,000 where nothing is said, and at most 100,000.
