@@ -2,7 +2,7 @@
 //!
 //! The text is cut into tokens ([`tokens`]) and laid out again ([`layout`]); no value is ever written from its meaning. The
 //! result is read again by the parser: unless tree, tokens and comments are those of the original, and another
-//! round changes nothing, nothing is returned. So a construct that the cutter does not know is refused, never lost.
+//! round changes nothing, the file is refused. So a construct that the cutter does not know is refused, never lost.
 //!
 //! Style: two columns a level, lists inside maps too; one blank behind `:`, `-` and `,`, none inside brackets; lines
 //! in brackets below what follows the bracket, or one level deeper where nothing follows it; text in quotes only where
@@ -16,6 +16,9 @@ mod tokens;
 use crate::text::decode;
 use crate::{Diagnostics, Kind, Node, Place, Report, load};
 use tokens::{Token, What, tokens};
+
+/// The byte order mark.
+const MARK: char = '\u{feff}';
 
 /// Why a text stays as it is: a place in it, and the reason.
 struct Unkept {
@@ -46,6 +49,15 @@ fn formatted(text: &str, tree: &Node) -> Result<String, Unkept> {
     let plain = unified(text);
     let tokens = tokens(&plain)?;
     let result = layout::text(&tokens);
+    // A mark at the beginning is not part of a file: another round would remove it.
+    if result.starts_with(MARK) {
+        return Err(Unkept {
+            place: tokens.first().map_or(Place::START, place),
+            message: "a byte order mark that is not at the beginning cannot be formatted"
+                .to_owned(),
+            help: Some("remove it"),
+        });
+    }
     let kept = self::tokens::tokens(&result)?;
     if let Some(lost) = first_difference(&tokens, &kept) {
         return Err(changed(lost));
@@ -71,18 +83,21 @@ fn changed(place: Place) -> Unkept {
     }
 }
 
-/// The text without byte order marks, of which joined files may have several, with one kind of line break: all of YAML's mean the same (YAML 1.2.2, 5.4).
+/// The text without a byte order mark, with one kind of line break: all of YAML's mean the same (YAML 1.2.2, 5.4).
 fn unified(text: &str) -> String {
-    let text = text.trim_start_matches('\u{feff}');
+    let text = text.strip_prefix(MARK).unwrap_or(text);
     text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+fn place(token: &Token<'_>) -> Place {
+    Place {
+        line: u32::try_from(token.line + 1).unwrap_or(u32::MAX),
+        column: u32::try_from(token.column + 1).unwrap_or(u32::MAX),
+    }
 }
 
 /// The place of the first token that the other list does not have.
 fn first_difference(tokens: &[Token<'_>], kept: &[Token<'_>]) -> Option<Place> {
-    let place = |token: &Token<'_>| Place {
-        line: u32::try_from(token.line + 1).unwrap_or(u32::MAX),
-        column: u32::try_from(token.column + 1).unwrap_or(u32::MAX),
-    };
     let pairs = tokens.iter().zip(kept);
     let other = pairs.clone().find(|(token, kept)| !is_same(token, kept));
     match other {

@@ -119,6 +119,10 @@ fn what_cannot_be_kept_is_named() {
         ("a: [1\n", "f:1:4: error: not valid YAML: \"[\" is not closed"),
         ("a: 1\na: 2\n", "f:2:1: error: \"a\" is given twice"),
         ("a: \0", "f:1:4: error: control character"),
+        (
+            "\n\n\u{feff}\n# c\n",
+            "f:3:1: error: a byte order mark that is not at the beginning cannot be formatted\n  help: remove it",
+        ),
     ] {
         let told = refused(text);
         assert!(told.starts_with(wanted), "{told}");
