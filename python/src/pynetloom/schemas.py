@@ -93,7 +93,7 @@ class AskPackets(TypedDict, total=False):
     """Which packets of a recording. A time is needed: `last_ms`, or `since_ns` or `until_ns`."""
 
     last_ms: Optional[int]
-    """Only the last so many milliseconds."""
+    """Only packets of the last milliseconds, this many."""
     links: list[str]
     """Only what was seen at these links; empty: at any."""
     most: Optional[int]

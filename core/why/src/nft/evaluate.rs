@@ -137,7 +137,7 @@ fn run_in_order(rules: &Ruleset, chains: &[&Chain], packet: &Packet) -> Fate {
             End::Falls if drops => Some(policy(chain)),
             _ => None,
         };
-        // What an earlier chain has translated is no longer the packet that is compared here.
+        // An earlier chain may have translated the packet; the rules here are compared with it as it was before.
         let earlier = translated.clone();
         translated = translated.or(run.translated);
         let sure = run.may_accept.is_empty() && doubts.is_empty() && earlier.is_none();
