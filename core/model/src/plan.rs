@@ -367,9 +367,9 @@ impl Plan {
         self.nodes.iter().position(|n| n.name == name).map(Slot::new)
     }
 
-    /// The addresses of a node by name.
+    /// The addresses of a node by name, those of its loopback interface among them.
     pub fn addresses_of(&self, name: &str) -> Option<Vec<IpAddr>> {
-        let all = self.nodes[self.node(name)?].interfaces.iter().flat_map(|i| &i.addresses);
+        let all = self.nodes[self.node(name)?].all_addresses();
         Some(all.map(|address| address.addr()).collect())
     }
 

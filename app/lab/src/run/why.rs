@@ -104,10 +104,9 @@ fn check(asked: &AskWhy) -> Result<()> {
 fn receiver(facts: &mut LabFacts<'_>, to: &str) -> Result<Slot> {
     let Ok(address) = to.parse::<IpAddr>() else { return Ok(slot(facts.plan(), to)?) };
     let slots: Vec<Slot> = facts.plan().slots().collect();
-    let planned = slots.iter().find(|at| {
-        let all = facts.plan().nodes[**at].interfaces.iter().flat_map(|i| &i.addresses);
-        all.into_iter().any(|net| net.addr() == address)
-    });
+    let planned = slots
+        .iter()
+        .find(|at| facts.plan().nodes[**at].all_addresses().any(|net| net.addr() == address));
     if let Some(found) = planned {
         return Ok(*found);
     }

@@ -8,7 +8,7 @@ use netloom_model::Plan;
 pub fn about(plan: Option<&Plan>, what: &str) -> About {
     let mut names = vec![];
     for node in plan.iter().flat_map(|plan| &plan.nodes) {
-        for address in node.interfaces.iter().flat_map(|i| &i.addresses) {
+        for address in node.all_addresses() {
             names.push((address.addr(), vec![node.name.clone()]));
         }
     }
@@ -20,5 +20,24 @@ pub fn about(plan: Option<&Plan>, what: &str) -> About {
         hardware: Some(word(system.machine())),
         comment: plan.map(|plan| format!("lab {}: {what}", plan.lab)),
         names,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_loopback_have_their_nodes_name() {
+        let text = "name: t\nnodes: {a: {loopback: [10.255.0.1]}, b: {}}\nlinks: [[a, b]]\n";
+        let lab = netloom_model::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        let plan = netloom_model::plan::plan(&lab).unwrap();
+        let names = about(Some(&plan), "all").names;
+        assert!(
+            names.contains(&("10.255.0.1".parse().unwrap(), vec!["a".to_owned()])),
+            "{names:?}"
+        );
+        // A filter's `host a` has it as well.
+        assert!(plan.addresses_of("a").unwrap().contains(&"10.255.0.1".parse().unwrap()));
     }
 }

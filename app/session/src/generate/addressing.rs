@@ -117,7 +117,7 @@ fn sender<'a>(plan: &'a Plan, point: &Point) -> Option<(&'a PlannedNode, &'a Int
 
 /// IPv4 first.
 fn addresses(node: &PlannedNode) -> Vec<IpAddr> {
-    let all = node.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.addr());
+    let all = node.all_addresses().map(|a| a.addr());
     let (mut first, second): (Vec<_>, Vec<_>) = all.partition(IpAddr::is_ipv4);
     first.extend(second);
     first

@@ -40,7 +40,7 @@ pub struct LeftOut {
 impl LeftOut {
     fn of(from: &PlannedNode, to: &PlannedNode, version: u8) -> Option<LeftOut> {
         let all = |node: &PlannedNode| -> Vec<IpAddr> {
-            let all = node.interfaces.iter().flat_map(|i| &i.addresses).map(|net| net.addr());
+            let all = node.all_addresses().map(|net| net.addr());
             all.filter(|address| family(*address) == version).take(MOST_ADDRESSES).collect()
         };
         let to = all(to);

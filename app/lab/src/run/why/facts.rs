@@ -384,10 +384,7 @@ impl Facts for LabFacts<'_> {
         if plan.links.iter().flat_map(|link| &link.ends).any(beyond) {
             return Ok(None);
         }
-        let has = |at: &Slot| {
-            let all = plan.nodes[*at].interfaces.iter().flat_map(|i| &i.addresses);
-            all.into_iter().any(|net| net.addr() == address)
-        };
+        let has = |at: &Slot| plan.nodes[*at].all_addresses().any(|net| net.addr() == address);
         Ok(Some(plan.slots().find(has).map(|at| plan.nodes[at].name.clone())))
     }
 
@@ -473,8 +470,7 @@ fn refusal(errno: i32) -> Refusal {
 
 /// For a node whose kernel cannot be asked.
 fn by_plan(plan: &Plan, node: &str, lookup: &Lookup<'_>) -> Result<Routed> {
-    let own = &path::node(plan, node)?.interfaces;
-    if own.iter().flat_map(|i| &i.addresses).any(|net| net.addr() == lookup.to) {
+    if path::node(plan, node)?.all_addresses().any(|net| net.addr() == lookup.to) {
         return Ok(Routed::Here);
     }
     let question = Question { node, to: lookup.to, forwarded: lookup.came };
