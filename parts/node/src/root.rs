@@ -8,23 +8,27 @@
 //! nodes see, never whether they come up, and `/tmp` and `/var/tmp` are always the node's own. See overlayfs.rst,
 //! mount_namespaces(7).
 
+mod layers;
+#[cfg(test)]
+mod tests;
 mod trees;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use netloom_model::lab::{FileContent, FileSpec};
+use netloom_sys::Result;
 use netloom_sys::mountinfo::Mount;
-use netloom_sys::setup::{Access, Setup};
-use netloom_sys::{Failure, Result};
+use netloom_sys::setup::Setup;
 use rustix::mount::MountFlags;
 
 use crate::figures::{self, Leased, Machine};
 use crate::files::{Files, inside};
 use crate::spec::{NodeSpec, Prepare, SCOPES};
 use crate::{dev, skeleton};
+use layers::Layer;
 pub use trees::Tree;
-use trees::{OWN, SCRATCH, below_root, top_level};
+use trees::{OWN, below_root, top_level};
 
 /// The text of /etc/resolv.conf in a node that does not reach `internet`.
 pub const NO_NAME_SERVERS: &str = "# names of this lab are in /etc/hosts\n";
@@ -307,189 +311,6 @@ impl Shared {
         setup.change_root(&merged)
     }
 
-    /// The overlays of this node; the root's comes first.
-    fn layers(&self, spec: &NodeSpec, own: &Path) -> Vec<Layer> {
-        let shared = self.base.join("shared");
-        let layer = |n: usize, at: &Path, lower: Vec<PathBuf>, access| Layer {
-            at: at.to_owned(),
-            lower,
-            upper: own.join(format!("u{n}")),
-            work: own.join(format!("w{n}")),
-            access,
-        };
-        let root = Path::new("/");
-        // Everybody may traverse the root itself, even if its directory was private.
-        let open = Access::root(0o755);
-        if spec.has_own_root() {
-            // An overlay takes its lower directories from the top down.
-            let own = spec.root.iter().chain(spec.layers.iter().rev()).cloned();
-            let lower = std::iter::once(shared).chain(own).collect();
-            return vec![layer(0, root, lower, open)];
-        }
-        let mut layers = Vec::new();
-        if !self.user {
-            layers.push(layer(0, root, vec![shared.clone(), root.to_owned()], open));
-        }
-        for tree in &self.trees {
-            if let Tree::Overlay(path, access) = tree {
-                let mut lower = vec![path.clone()];
-                if self.filled.contains(path) {
-                    lower.insert(0, inside(&self.base.join(BONES), path));
-                }
-                if path == Path::new("/etc") {
-                    lower.insert(0, inside(&shared, path));
-                }
-                layers.push(layer(layers.len() + 1, path, lower, *access));
-            }
-        }
-        layers
-    }
-
-    fn mount_trees(
-        &self,
-        setup: &impl Setup,
-        spec: &NodeSpec,
-        own: &Path,
-        merged: &Path,
-        layers: &[Layer],
-    ) -> Result<()> {
-        let mut layers = layers.iter();
-        if self.user && !spec.has_own_root() {
-            setup.mkdir(&own.join("root"), 0o755)?;
-            setup.bind(&own.join("root"), merged, false)?;
-        } else if let Some(root) = layers.next() {
-            self.overlay(setup, root, merged)?;
-        }
-        if !spec.has_own_root() {
-            let mut shown = Vec::new();
-            for tree in &self.trees {
-                let layer = if matches!(tree, Tree::Overlay(..)) { layers.next() } else { None };
-                let writable = self.mount_tree(setup, tree, merged, layer)?;
-                shown.push(ShownTree { at: tree.path(), layer, writable });
-            }
-            self.open_scratch(setup, own, merged, &shown)?;
-        }
-        for dir in OWN {
-            setup.mkdir(&inside(merged, Path::new(dir)), 0o755)?;
-        }
-        Ok(())
-    }
-
-    /// Shows a part of the host's tree, and says whether the node may write there.
-    fn mount_tree(
-        &self,
-        setup: &impl Setup,
-        tree: &Tree,
-        merged: &Path,
-        layer: Option<&Layer>,
-    ) -> Result<bool> {
-        let target = inside(merged, tree.path());
-        match tree {
-            Tree::Link(_, to) => setup.symlink(to, &target).map(|()| true),
-            Tree::Own(at) => {
-                let is_scratch = SCRATCH.iter().any(|dir| Path::new(dir) == at);
-                setup.mkdir(&target, if is_scratch { 0o1777 } else { 0o755 }).map(|()| true)
-            }
-            Tree::Bind(at) => {
-                self.mount_point(setup, &target)?;
-                match self.show_read_only(setup, at, merged) {
-                    // Without its programs no node is of use.
-                    Err(refused) if self.user => Err(refused),
-                    _ => Ok(false),
-                }
-            }
-            Tree::Overlay(at, _) => {
-                self.mount_point(setup, &target)?;
-                if layer.is_some_and(|layer| self.overlay(setup, layer, &target).is_ok()) {
-                    return Ok(true);
-                }
-                // Not every file system can be a lower layer; mounts below it lock others. What cannot be shown at all,
-                // because it is gone or its server is, is left out.
-                let _ = self.show_read_only(setup, at, merged);
-                if let Some(layer) = layer {
-                    self.show_placed(setup, layer, &target)?;
-                }
-                Ok(false)
-            }
-        }
-    }
-
-    /// Shows a directory of the host as it is, at its path in the node. In a user namespace that is with what is mounted
-    /// below it, which must be read-only, too; elsewhere such mounts are trees of their own.
-    fn show_read_only(&self, setup: &impl Setup, at: &Path, merged: &Path) -> Result<()> {
-        if self.user {
-            return setup.show(at, merged, at, false);
-        }
-        let target = inside(merged, at);
-        setup.bind(at, &target, false)?;
-        setup.read_only(&target)
-    }
-
-    /// Shows files that were placed in a layer which is not mounted, each over the host's. Those that every node has are left
-    /// out where the host has none.
-    fn show_placed(&self, setup: &impl Setup, layer: &Layer, target: &Path) -> Result<()> {
-        let own = std::iter::once(&layer.upper);
-        for from in layer.lower.iter().filter(|lower| lower.starts_with(&self.base)).chain(own) {
-            for file in files_below(from) {
-                let name = file.strip_prefix(from).unwrap_or(&file);
-                let (at, path) = (target.join(name), layer.at.join(name));
-                if SCRATCH.iter().any(|dir| path.starts_with(dir)) {
-                    continue;
-                }
-                // A link would be followed in the host's tree.
-                if at.symlink_metadata().is_ok_and(|found| found.is_file()) {
-                    setup.bind(&file, &at, false)?;
-                } else if *from == layer.upper && path != Path::new("/etc/resolv.conf") {
-                    let shown = layer.at.display();
-                    let why = format!("{shown} is read-only here: something is mounted in it");
-                    return Err(Failure::new(format!("file {path:?}"), "put it in", why).into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives the node a `/tmp` and a `/var/tmp` of its own where the host's could only be shown read-only.
-    fn open_scratch(
-        &self,
-        setup: &impl Setup,
-        own: &Path,
-        merged: &Path,
-        shown: &[ShownTree<'_>],
-    ) -> Result<()> {
-        for (index, dir) in SCRATCH.iter().map(Path::new).enumerate() {
-            let around = shown.iter().filter(|tree| dir.starts_with(tree.at));
-            let nearest = around.max_by_key(|tree| tree.at.components().count());
-            let Some(tree) = nearest.filter(|tree| !tree.writable) else { continue };
-            // A link of the host leads elsewhere.
-            if !std::fs::canonicalize(dir).is_ok_and(|real| real == dir) {
-                continue;
-            }
-            let backing = match tree.layer {
-                // Files may have been placed there.
-                Some(layer) => {
-                    let within = dir.strip_prefix(tree.at).unwrap_or(dir);
-                    // Without a slash at the end where the layer is that directory's own.
-                    layer.upper.iter().chain(within.iter()).collect()
-                }
-                None => own.join(format!("scratch{index}")),
-            };
-            setup.mkdir(&backing, 0o1777)?;
-            setup.bind(&backing, &inside(merged, dir), false)?;
-        }
-        Ok(())
-    }
-
-    /// In a user namespace the root is an empty directory of the node's own.
-    fn mount_point(&self, setup: &impl Setup, target: &Path) -> Result<()> {
-        if self.user { setup.mkdir(target, 0o755) } else { Ok(()) }
-    }
-
-    fn overlay(&self, setup: &impl Setup, layer: &Layer, target: &Path) -> Result<()> {
-        let lower: Vec<&Path> = layer.lower.iter().map(PathBuf::as_path).collect();
-        setup.overlay(&lower, Some((&layer.upper, &layer.work)), target, self.user)
-    }
-
     /// Mounts the node's own /dev, /run and /sys.
     fn mount_own(&self, setup: &impl Setup, own: &Path, merged: &Path) -> Result<()> {
         let at = |path: &str| merged.join(path);
@@ -603,169 +424,4 @@ impl Shared {
 fn room(bytes: Option<u64>) -> String {
     let size = bytes.map_or_else(|| DEFAULT_STORAGE.to_owned(), |bytes| bytes.to_string());
     format!("mode=0755,size={size}")
-}
-
-/// One overlay mount of a node.
-#[derive(Debug)]
-struct Layer {
-    at: PathBuf,
-    lower: Vec<PathBuf>,
-    upper: PathBuf,
-    work: PathBuf,
-    access: Access,
-}
-
-/// A part of the host's tree as a node has it.
-struct ShownTree<'a> {
-    at: &'a Path,
-    layer: Option<&'a Layer>,
-    writable: bool,
-}
-
-/// The regular files in a directory and those below it.
-fn files_below(dir: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut left = vec![dir.to_owned()];
-    while let Some(dir) = left.pop() {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                Ok(kind) if kind.is_file() => files.push(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    files
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use netloom_model::lab::Bind;
-    use netloom_sys::setup::Recorder;
-
-    fn steps(user: bool, trees: Vec<Tree>, refuse: &[&str]) -> Vec<String> {
-        let shared = Shared::with_trees("/b".into(), user, trees);
-        let refuse = refuse.iter().map(PathBuf::from).collect();
-        let mut recorder = Recorder::default();
-        recorder.refuse = refuse;
-        let mut spec = NodeSpec::core(7, "h1");
-        let text = FileContent::Text("hello".into());
-        spec.files = vec![FileSpec::new("/srv/nowhere/index.html", text)];
-        shared.enter(&recorder, &spec).unwrap();
-        let figures = [("uptime", PathBuf::from("/proc/self/fd/9"))];
-        shared.finish(&recorder, false, &figures).unwrap();
-        recorder.steps()
-    }
-
-    fn position(steps: &[String], start: &str) -> usize {
-        let found = steps.iter().position(|s| s.starts_with(start));
-        found.unwrap_or_else(|| panic!("no step {start:?} in {steps:#?}"))
-    }
-
-    #[test]
-    fn as_root_files_are_placed_then_one_overlay_then_the_root_then_faces_of_processes() {
-        let home = Tree::Overlay("/home".into(), Access::root(0o755));
-        let steps = steps(false, vec![home], &[]);
-        let order = [
-            "mount tmpfs /b/7 mode=0755,size=25%",
-            "write /b/7/u0/srv/nowhere/index.html 5 bytes",
-            "mount overlay /b/merged lowerdir=/b/shared:/,upperdir=/b/7/u0,workdir=/b/7/w0",
-            "mount overlay /b/merged/home lowerdir=/home,",
-            "bind /b/7/dev /b/merged/dev",
-            "mount sysfs /b/merged/sys",
-            "root /b/merged",
-            "mount proc /proc",
-            "bind /proc/self/fd/9 /proc/uptime",
-            "read-only /proc/uptime",
-            "read-only /proc/sys",
-            "read-write /proc/sys/net",
-        ];
-        let at: Vec<usize> = order.iter().map(|s| position(&steps, s)).collect();
-        assert!(at.is_sorted(), "{steps:#?}");
-    }
-
-    #[test]
-    fn what_cannot_be_a_layer_is_shown_read_only() {
-        let trees = vec![Tree::Overlay("/home".into(), Access::root(0o755))];
-        let steps = steps(false, trees, &["/b/merged/home"]);
-        let bound = position(&steps, "bind /home /b/merged/home");
-        assert_eq!(steps[bound + 1], "read-only /b/merged/home");
-    }
-
-    #[test]
-    fn what_can_only_be_read_has_a_scratch_directory_of_the_nodes_own() {
-        let trees = || {
-            let open = Access::root(0o1777);
-            let var = Tree::Overlay("/var".into(), Access::root(0o755));
-            vec![Tree::Overlay("/tmp".into(), open), var]
-        };
-        let all = steps(true, trees(), &["/b/merged/tmp", "/b/merged/var"]);
-        for (step, next) in [
-            ("show /tmp /b/merged /tmp ro", None),
-            ("show /var /b/merged /var ro", None),
-            ("mkdir /b/7/u1 1777", Some("bind /b/7/u1 /b/merged/tmp")),
-            ("mkdir /b/7/u2/tmp 1777", Some("bind /b/7/u2/tmp /b/merged/var/tmp")),
-        ] {
-            // A layer's own directory is made before, too.
-            let at = all.iter().rposition(|s| s == step).expect(step);
-            assert!(next.is_none_or(|next| all[at + 1] == next), "{step}: {all:#?}");
-        }
-        // What can be written is as the host's.
-        let all = steps(true, trees(), &["/b/merged/var"]);
-        assert!(!all.iter().any(|s| s == "bind /b/7/u1 /b/merged/tmp"), "{all:#?}");
-        // As root, where the host's own is read-only.
-        let all = steps(false, vec![Tree::Bind("/tmp".into())], &[]);
-        position(&all, "bind /b/7/scratch0 /b/merged/tmp");
-    }
-
-    #[test]
-    fn a_user_gets_an_overlay_for_each_directory_and_programs_read_only() {
-        let trees = vec![
-            Tree::Link("/bin".into(), "usr/bin".into()),
-            Tree::Overlay("/etc".into(), Access::root(0o755)),
-            Tree::Own("/root".into()),
-            Tree::Overlay("/srv".into(), Access::root(0o755)),
-            Tree::Bind("/usr".into()),
-        ];
-        let steps = steps(true, trees, &[]);
-        for step in [
-            "bind /b/7/root /b/merged",
-            "symlink /b/merged/bin -> usr/bin",
-            "mount overlay /b/merged/etc lowerdir=/b/shared/etc:/etc,",
-            "mkdir /b/merged/root",
-            "show /usr /b/merged /usr ro",
-        ] {
-            position(&steps, step);
-        }
-        let placed = position(&steps, "write /b/7/u2/nowhere/index.html");
-        let shown = position(&steps, "mount overlay /b/merged/srv");
-        assert!(placed < shown, "{steps:#?}");
-        assert!(!steps.iter().any(|s| s.contains("proc/sys")), "{steps:#?}");
-        // Mounting a new /proc requires that the host's is visible.
-        let proc = position(&steps, "mount proc /b/merged/proc");
-        let shown = "/b/merged/proc/uptime";
-        let figures = [format!("bind /proc/self/fd/9 {shown}"), format!("read-only {shown}")];
-        assert_eq!(steps[proc + 1..proc + 3], figures);
-        assert_eq!(steps[proc + 3..], ["root /b/merged"]);
-    }
-
-    #[test]
-    fn binds_are_shown_when_all_the_nodes_own_is_there_and_before_it_is_the_root() {
-        let shared = Shared::with_trees("/b".into(), false, vec![]);
-        let bind = |to: &str, write| Bind { to: to.into(), from: "/host/x".into(), write };
-        let mut spec = NodeSpec::core(7, "h1");
-        spec.binds = vec![bind("/srv", false), bind("/srv/data", true)];
-        let recorder = Recorder::default();
-        shared.enter(&recorder, &spec).unwrap();
-        let steps = recorder.steps();
-        let order = [
-            "bind /b/7/run /b/merged/run",
-            "show /host/x /b/merged /srv ro",
-            "show /host/x /b/merged /srv/data rw",
-            "root /b/merged",
-        ];
-        let at: Vec<usize> = order.iter().map(|s| position(&steps, s)).collect();
-        assert!(at.is_sorted(), "{steps:#?}");
-    }
 }
