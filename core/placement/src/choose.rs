@@ -86,10 +86,12 @@ impl<'a> Chooser<'a> {
     fn bettered(&self, host: Vec<usize>) -> Result<Vec<usize>, Error> {
         let mut spread = self.spread(BALANCE_PERCENT, self.within_pins(host));
         let any = |_: usize| false;
-        spread.settle(&any);
         spread.fit(&any);
         self.packed(&mut spread)?;
+        // Last, since what makes room may pass a bound: the next call with this placement as the earlier one would move it.
+        spread.settle(&any);
         spread.refine(&|_| true);
+        spread.settle(&any);
         Ok(spread.host)
     }
 
@@ -151,10 +153,10 @@ impl<'a> Chooser<'a> {
             let to = spread.best_for_new(atom).unwrap_or(any);
             spread.put(atom, to);
         }
-        spread.refine(&is_new);
-        spread.settle(&is_new);
         spread.fit(&is_new);
         self.packed(&mut spread)?;
+        spread.refine(&is_new);
+        spread.settle(&is_new);
         Ok(spread.host)
     }
 

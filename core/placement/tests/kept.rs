@@ -23,6 +23,36 @@ fn the_same_lab_stays_where_it_is() {
     }
 }
 
+/// Capacities push nodes past a host's share; that must not make the next call move them back.
+#[test]
+fn the_same_lab_stays_where_hosts_have_little_room() {
+    let text = "nodes: {\"n{i}\": {for: {i: 9}, limits: {memory: 64MiB, cpu: 50%}}, m: {children: {nodes: {c: {}}}}}\n\
+                switches: {s1: {}, s2: {}}\n\
+                links: [{ends: [\"n{i}\", s1], for: {i: 9}}, [n0, n1], [n1, m], [m, s2], [m/c, n3]]\n\
+                place: {s1: {split: true}}\n";
+    let mut numbers = SplitMix64::new(4606);
+    let mut placed = 0;
+    for _ in 0..300 {
+        let all: Vec<String> = (0..2 + numbers.index(3))
+            .map(|_| match numbers.index(3) {
+                0 => String::new(),
+                1 => format!("capacity: {{cpu: {}}}", 1 + numbers.index(5)),
+                _ => format!(
+                    "capacity: {{memory: {}MiB, cpu: {}}}",
+                    64 * (1 + numbers.index(9)),
+                    1 + numbers.index(5)
+                ),
+            })
+            .collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let case = Case::new(text, &hosts(&all));
+        let Ok(placement) = case.place() else { continue };
+        placed += 1;
+        assert_eq!(case.place_after(&case.earlier(&placement)).unwrap(), placement, "{all:?}");
+    }
+    assert!(placed > 100, "{placed}");
+}
+
 #[test]
 fn one_node_more_moves_no_other_and_goes_to_its_neighbour() {
     let grid = |more: &str| {
