@@ -8,7 +8,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use proptest::prelude::*;
 
 use super::*;
-use crate::decode::{answer, messages};
+use crate::decode::{Message, answer, messages};
 
 proptest! {
     #[test]
