@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netloom_tests_e2e::{Machine, machine, needs, root_only, rounds, wait_until, workspace_root};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::CWD;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// How long routing daemons may take to find each other.
 const BOUND: Duration = Duration::from_secs(180);
@@ -391,6 +393,44 @@ fn what_follows_a_start_ends_no_import() {
         machine.netloom(["import".as_ref(), script.as_os_str()]).bound(BOUND).finish().code(2);
     assert!(refused.errors().contains("ValueError: mine"), "{}", refused.errors());
     machine.untouched();
+}
+
+/// Its folder goes when the next script starts.
+#[test]
+fn a_script_ends_with_the_import_that_is_killed() {
+    needs!("python3");
+    let machine = machine!();
+    let temporary = machine.scratch().path();
+    let told = temporary.join("told");
+    let head = "import os, time\nfrom mininet.net import Mininet\n";
+    let script = format!(
+        "{head}open('new', 'w').write(f'{{os.getppid()}} {{os.getpid()}}')\nos.rename('new', {told:?})\n\
+         while True: time.sleep(1)\n"
+    );
+    let endless = machine.scratch().file("endless.py", script);
+    let import = |script: &Path| {
+        let args = ["import".as_ref(), script.as_os_str()];
+        machine.netloom(args).dir(temporary).env("TMPDIR", temporary).bound(BOUND)
+    };
+    let mut running = import(&endless).spawn();
+    let pids = wait_until("the script to run", BOUND, || std::fs::read_to_string(&told).ok());
+    let pids: Vec<i32> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    let script = pidfd_open(Pid::from_raw(pids[1]).unwrap(), PidfdFlags::empty()).unwrap();
+    kill_process(Pid::from_raw(pids[0]).unwrap(), Signal::KILL).unwrap();
+    running.wait().unwrap();
+    let ended = poll(
+        &mut [PollFd::new(&script, PollFlags::IN)],
+        Some(&Timespec { tv_sec: 60, tv_nsec: 0 }),
+    );
+    // Nothing is left of a failed test either.
+    let _ = pidfd_send_signal(&script, Signal::KILL);
+    assert_eq!(ended, Ok(1), "the script runs on");
+    let folder = temporary.join(format!("netloom-script-{}-0", pids[0]));
+    assert!(folder.exists(), "{folder:?}");
+    let next = "net = Mininet(controller=None)\nnet.addHost('h1')\nnet.start()\n";
+    let next = machine.scratch().file("next.py", format!("{head}{next}"));
+    import(&next).finish().code(0);
+    assert!(!folder.exists(), "{folder:?}");
 }
 
 /// What `dpctl` and `ovs-ofctl` do on a switch without a controller, and what is set at a switch's end of a link.

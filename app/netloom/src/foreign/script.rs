@@ -1,9 +1,10 @@
 //! Scripts for Mininet: run by python3 on a stand-in for its package, which records them or has them work on netloom.
 //!
-//! The stand-in's files are written into a folder of this process's own, which goes when the script has ended.
+//! The stand-in's files are written into a folder of this process's own, which goes when the script has ended, or, if this
+//! process is killed before, when the next script starts.
 
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,8 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use netloom_foreign::STAND_IN;
 use netloom_sys::terminal::Foreground;
-use netloom_sys::{Unsupported, process};
-use rustix::process::{Pid, Signal, kill_process_group};
+use netloom_sys::{Unsupported, disposition, process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, geteuid, kill_process_group, test_kill_process};
 
 use super::{Lab, Refused};
 use crate::flags::Run;
@@ -21,13 +23,17 @@ use crate::flags::Run;
 /// How long a script may take until its network is known.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// What names of folders begin with; the process's id follows, and a number.
+const FOLDERS: &str = "netloom-script-";
+
 /// A folder that goes when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Folder> {
         let temporary = std::env::temp_dir();
-        let name = |n: u32| format!("netloom-script-{}-{n}", std::process::id());
+        sweep(&temporary);
+        let name = |n: u32| format!("{FOLDERS}{}-{n}", std::process::id());
         let make = |n| {
             let path = temporary.join(name(n));
             // `create` fails where something of the name is: nobody else can have prepared the
@@ -51,6 +57,20 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes this user's folders of processes that are gone.
+fn sweep(temporary: &Path) {
+    let is_left = |name: &str| {
+        let id = name.strip_prefix(FOLDERS)?.split('-').next()?.parse().ok()?;
+        Some(test_kill_process(Pid::from_raw(id)?) == Err(Errno::SRCH))
+    };
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let is_own = || entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
+        if entry.file_name().to_str().and_then(is_left) == Some(true) && is_own() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -85,8 +105,10 @@ pub(super) fn record(lab: &Lab, topo: Option<&str>) -> Result<Vec<u8>> {
     if let Some(topo) = topo {
         command.env("NETLOOM_MININET_TOPO", topo);
     }
-    // A group of its own, so that what it starts can be ended with it; and the terminal's, so that Ctrl-C ends both.
+    // A group of its own, so that what it starts can be ended with it; and the terminal's, so that Ctrl-C ends both. Nobody
+    // waits for its record once this process is killed.
     command.process_group(0);
+    disposition::start_mortal(&mut command);
     let stdin = std::io::stdin();
     let front = Foreground::remember(&stdin);
     let child = start(lab, command)?;
@@ -156,6 +178,30 @@ mod tests {
         // Nothing is left of a failed test either.
         process::signal(&started, Signal::KILL).unwrap();
         assert!(ended);
+    }
+
+    #[test]
+    fn folders_of_processes_that_are_gone_are_removed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut gone = Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let own = format!("{FOLDERS}{}-0", std::process::id());
+        let left = format!("{FOLDERS}{}-3", gone.id());
+        for name in [own.as_str(), left.as_str(), "netloom-script-x-0", "other"] {
+            fs::create_dir_all(temporary.path().join(name).join("mininet")).unwrap();
+        }
+        std::os::unix::fs::symlink(
+            "other",
+            temporary.path().join(format!("{FOLDERS}{}-4", gone.id())),
+        )
+        .unwrap();
+        sweep(temporary.path());
+        let left = fs::read_dir(temporary.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<_> = left.map(|name| name.into_string().unwrap()).collect();
+        left.retain(|name| !name.ends_with("-4"));
+        left.sort();
+        assert_eq!(left, [own.as_str(), "netloom-script-x-0", "other"]);
+        assert!(temporary.path().join("other/mininet").exists());
     }
 
     #[test]
