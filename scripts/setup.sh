@@ -90,6 +90,15 @@ setup_all() {
     [ -z "$wanted" ] || install_packages $wanted
 }
 
+# The rules of accessibility for tests of the page, in the version that web/package-lock.json pins. Without npm these tests are skipped.
+setup_axe() {
+    [ -z "$(needs --missing browser | grep '^axe-core|')" ] && return 0
+    have npm || { say "axe-core: npm is missing (left out)"; return 0; }
+    mkdir -p "$root/target/web"
+    cp "$root/web/package.json" "$root/web/package-lock.json" "$root/target/web/"
+    (cd "$root/target/web" && npm ci --ignore-scripts --no-audit --no-fund --silent) || say "axe-core: not available here (left out)"
+}
+
 setup_peers() {
     wanted=$(missing peers | tr ' ' '\n' | sort -u)
     # All at once, so that triggers of dpkg run once; one by one where the distribution lacks one, since the others are wanted.
@@ -236,7 +245,8 @@ setup_rust() {
 
 case ${1:-tools} in
 tools) setup_room && setup_all tools && setup_rust ;;
-packages | browser) setup_all "$1" ;;
+packages) setup_all packages ;;
+browser) setup_all browser && setup_axe ;;
 peers) setup_peers ;;
 *) die "usage: setup.sh tools|packages|peers|browser" ;;
 esac

@@ -3,18 +3,26 @@
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
+import "./map.css";
 import "./style.css";
 import { ask, begin, follow, type Hearing } from "./api";
+import { Add } from "./edit";
 import { LinkPanel, LinksPanel } from "./link";
 import { List } from "./list";
+import { type Over, sliceColour } from "./look";
 import { type Choice, keysOf, MapView } from "./map";
-import { NodePanel, SwitchPanel } from "./node";
+import { type Marks, slicesOf } from "./marks";
+import { NodePanel } from "./node";
 import { Overview } from "./overview";
-import { Badge, useStore } from "./parts";
-import type { Layout } from "./scene";
+import { Marker, marksChanged } from "./packets";
+import { Badge, Command, useAnswer, useStore } from "./parts";
+import type { Marking } from "./reach";
+import { KnownLayout, type Layout, shape } from "./scene";
 import { Search } from "./search";
 import { Store } from "./store";
+import { SwitchPanel } from "./switch";
 import { shown, things } from "./text";
+import type { SlicesShown } from "./types";
 
 type Theme = "light" | "dark";
 
@@ -105,6 +113,8 @@ const SIGNS = {
   sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.500M8 13.500v1.500M1 8h1.500M13.500 8h1.500M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
   moon: "M13 9.500a5.500 5.500 0 0 1-6.500-6.500 5.500 5.500 0 1 0 6.500 6.500z",
   close: "M4 4l8 8M12 4l-8 8",
+  places: "M3 2.500h7.500l2.500 2.500v8.500h-10zM5.500 2.500v3.500h4v-3.500M5.500 13.500v-4h5v4",
+  slices: "M2.500 5.500l5.500-3 5.500 3-5.500 3zM2.500 8.500l5.500 3 5.500-3M2.500 11.200l5.500 3 5.500-3",
 };
 
 interface MapProps {
@@ -112,10 +122,29 @@ interface MapProps {
   choice: Choice | null;
   choose: (choice: Choice | null) => void;
   theme: Theme;
+  marked: Marked | null;
+  mark: Marking;
+}
+
+/** What is marked on the map, in words; `live` while a filter goes on. */
+interface Marked {
+  title: string;
+  marks: Marks;
+  live?: boolean;
+}
+
+/** The slices of links while they are shown: their names, and the places of each link's in them. */
+function useSlices(store: Store, wanted: boolean): { names: string[]; of: Map<string, number[]> } | null {
+  const { answer } = useAnswer<SlicesShown>(wanted ? "/v1/slices" : null, 3000);
+  const { topology } = store;
+  return useMemo(
+    () => (wanted && answer ? { names: (answer.slices ?? []).map(({ name }) => name), of: slicesOf(answer, store) } : null),
+    [wanted, answer, store, topology],
+  );
 }
 
 /** The map, and the layout that the lab process offers for it. */
-function MapBox({ store, choice, choose, theme }: MapProps) {
+function MapBox({ store, choice, choose, theme, marked, mark }: MapProps) {
   const box = useRef<HTMLDivElement>(null);
   const [map, setMap] = useState<MapView | null>(null);
   const [told, tell] = useState("");
@@ -130,23 +159,38 @@ function MapBox({ store, choice, choose, theme }: MapProps) {
     return () => made.end();
   }, [store]);
   const [topology, setTopology] = useState(store.topology);
+  const [asked, setAsked] = useState(0);
   useEffect(() => store.listen(() => setTopology(store.topology)), [store]);
   useEffect(() => {
     if (!map || topology === 0) return;
+    const [known, wanted] = [new KnownLayout(localStorage, store.lab?.name ?? ""), shape(store)];
+    const layout = asked === 0 ? known.read(wanted) : null;
+    if (layout) {
+      map.setLayout(layout);
+      return;
+    }
     const stop = new AbortController();
     ask<Layout>("GET", "/v1/lab/layout", undefined, stop.signal).then(
-      (layout) => map.setLayout(layout),
+      (layout) => {
+        known.write(wanted, layout);
+        map.setLayout(layout);
+      },
       // A lab process of an older version offers none; the one that is known stays.
       () => stop.signal.aborted || map.lacksLayout(),
     );
     return () => stop.abort();
-  }, [map, topology]);
+  }, [map, topology, asked]);
   useEffect(() => map?.setChosen(choice), [map, choice]);
   useEffect(() => {
     if (!map || !choice) return;
     for (const key of [...keysOf(choice)].slice(0, 1)) map.reveal(key);
   }, [map, choice]);
   useEffect(() => map?.recolour(), [map, theme]);
+  const hasSlices = [...store.switches.values()].some(({ openflow }) => (openflow?.slices ?? []).length > 0);
+  const [sliced, setSliced] = useState(false);
+  const [places, setPlaces] = useState<string | null>(null);
+  const slices = useSlices(store, sliced && hasSlices);
+  useEffect(() => map?.setOver({ marks: marked?.marks ?? null, slices: slices?.of ?? null } satisfies Over), [map, marked, slices]);
   return (
     <div class="map-box">
       <div
@@ -161,8 +205,20 @@ function MapBox({ store, choice, choose, theme }: MapProps) {
         <button type="button" title="Zoom in (+)" aria-label="Zoom in" onClick={() => map?.zoom(1.25)}><Sign path={SIGNS.in} /></button>
         <button type="button" title="Zoom out (-)" aria-label="Zoom out" onClick={() => map?.zoom(0.8)}><Sign path={SIGNS.out} /></button>
         <button type="button" title="Show everything (0)" aria-label="Show everything" onClick={() => map?.fit()}><Sign path={SIGNS.fit} /></button>
-        <button type="button" title="Undo moves by hand" aria-label="Undo moves by hand" onClick={() => map?.tidy()}><Sign path={SIGNS.tidy} /></button>
+        <button type="button" title="Undo moves by hand" aria-label="Undo moves by hand" onClick={() => {
+          map?.tidy();
+          setAsked(asked + 1);
+        }}><Sign path={SIGNS.tidy} /></button>
+        <button type="button" id="places" title="Places for the lab file" aria-label="Places for the lab file" onClick={() => setPlaces(map?.fileLayout() ?? null)}><Sign path={SIGNS.places} /></button>
+        {hasSlices && <button type="button" id="slices" title="Slices in colours" aria-label="Slices in colours" aria-pressed={sliced} onClick={() => setSliced(!sliced)}><Sign path={SIGNS.slices} /></button>}
       </div>
+      <Marker store={store} marked={marked} mark={mark} />
+      {places !== null && <Places text={places} close={() => setPlaces(null)} />}
+      {slices && (
+        <ul class="slices-box" aria-label="Slices">
+          {slices.names.map((name, at) => <li key={name}><i style={{ background: `var(${sliceColour(at)})` }} />{shown(name)}</li>)}
+        </ul>
+      )}
       <ul class="legend-box" aria-label="Colours of links">
         <li><i class="idle" />idle</li>
         <li><i class="busy" />traffic</li>
@@ -191,6 +247,7 @@ const KEYS: [string, string][] = [
   ["Enter", "on the map: open"],
   ["Shift and click", "choose several links"],
   ["+  -  0", "zoom in, out, show everything"],
+  ["a", "add a node, a switch or a link"],
   ["t", "dark or light"],
   ["Esc", "close"],
 ];
@@ -209,16 +266,31 @@ function Keys({ close }: { close: () => void }) {
   );
 }
 
-function Panel({ store, choice, choose, theme }: MapProps) {
+/** Where everything stands, to be put into the lab file. */
+function Places({ text, close }: { text: string; close: () => void }) {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => box.current?.showModal(), []);
+  return (
+    <dialog ref={box} onClose={close} aria-labelledby="places-title" class="wide-dialog">
+      <h2 id="places-title">Places for the lab file</h2>
+      <p class="muted small-print">With these lines in its file the lab stands like this everywhere: here, in <code>netloom graph</code>, and for others.</p>
+      <Command id="places-text" lines={text.split("\n")} />
+      <form method="dialog" class="buttons"><button class="primary">Close</button></form>
+    </dialog>
+  );
+}
+
+function Panel({ store, choice, choose, theme, mark }: Omit<MapProps, "marked">) {
   if (!choice) return <Overview store={store} choose={choose} />;
   if (choice.kind !== "links") {
-    const Shown = choice.kind === "node" ? NodePanel : SwitchPanel;
-    return <Shown key={choice.name} store={store} name={choice.name} choose={choose} />;
+    return choice.kind === "node"
+      ? <NodePanel key={choice.name} store={store} name={choice.name} choose={choose} mark={mark} />
+      : <SwitchPanel key={choice.name} store={store} name={choice.name} choose={choose} />;
   }
   const [first, ...others] = choice.names;
   return others.length > 0
     ? <LinksPanel store={store} names={choice.names} choose={choose} />
-    : <LinkPanel key={first!} store={store} name={first!} choose={choose} theme={theme} />;
+    : <LinkPanel key={first!} store={store} name={first!} choose={choose} theme={theme} mark={mark} />;
 }
 
 function Page() {
@@ -230,17 +302,24 @@ function Page() {
   const [view, setView] = useState<"map" | "list">("map");
   const [text, setText] = useState("");
   const [keys, setKeys] = useState(false);
+  const [adding, setAdding] = useState(false);
+  const [marked, setMarked] = useState<Marked | null>(null);
+  const mark: Marking = (next) => {
+    marksChanged();
+    setMarked(next);
+  };
   useEffect(() => {
     const act = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      if (event.key === "Escape" && !keys) choose(null);
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+      if (event.key === "Escape" && !document.querySelector("dialog[open]")) choose(null);
+      if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
       if (event.key === "/") document.getElementById("search")?.focus();
       else if (event.key === "l") setView((old) => (old === "map" ? "list" : "map"));
       else if (event.key === "m") {
         setView("map");
         requestAnimationFrame(() => document.getElementById("map")?.focus());
-      } else if (event.key === "t") turnTheme();
+      } else if (event.key === "a") setAdding(true);
+      else if (event.key === "t") turnTheme();
       else if (event.key === "?") setKeys(true);
       else return;
       event.preventDefault();
@@ -262,6 +341,7 @@ function Page() {
         <span role="status"><Badge tone={tone}>{state}</Badge></span>
         {lab && <span class="muted counts">{things(store.nodes.size, "node")}, {things(store.links.size, "link")}</span>}
         <Search store={store} choose={choose} text={text} setText={setText} />
+        <button type="button" id="add" onClick={() => setAdding(true)} title="Add a node, a switch or a link (a)">Add</button>
         <div class="switcher" role="group" aria-label="View">
           <button type="button" aria-pressed={view === "map"} onClick={() => setView("map")}>Map</button>
           <button type="button" aria-pressed={view === "list"} onClick={() => setView("list")}>List</button>
@@ -275,14 +355,15 @@ function Page() {
       <div class="body">
         <main aria-label={view === "map" ? "Map" : "List"}>
           {view === "map"
-            ? <MapBox store={store} choice={choice} choose={choose} theme={theme} />
+            ? <MapBox store={store} choice={choice} choose={choose} theme={theme} marked={marked} mark={mark} />
             : <List store={store} choose={choose} chosen={keysOf(choice)} filter={text} />}
         </main>
         <aside aria-label="Details" tabIndex={-1}>
           {choice && <button type="button" class="close icon-button" onClick={() => choose(null)} aria-label="Close" title="Close (Esc)"><Sign path={SIGNS.close} /></button>}
-          <Panel store={store} choice={choice} choose={choose} theme={theme} />
+          <Panel store={store} choice={choice} choose={choose} theme={theme} mark={mark} />
         </aside>
       </div>
+      {adding && <Add store={store} choose={choose} close={() => setAdding(false)} />}
       {keys && <Keys close={() => setKeys(false)} />}
     </>
   );

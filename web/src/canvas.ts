@@ -1,7 +1,8 @@
 // Paints the map of a large lab on a canvas, with the colours that CSS gives to the SVG of a small one.
 
 import { ICONS, isBoxed } from "./icons";
-import { type Drawn, drawnOf, type Line, lineOf, type View, wireLabel } from "./look";
+import { arrowheads, dashes, type Drawn, drawnOf, type Line, lineOf, NOTHING_OVER, type View, wireLabel } from "./look";
+import type { Mark } from "./marks";
 import type { Kind, Scene } from "./scene";
 import type { Store } from "./store";
 import type { Painter } from "./svg";
@@ -9,7 +10,8 @@ import { shown } from "./text";
 
 const COLOURS = [
   "--map", "--text", "--muted", "--accent", "--accent-soft", "--ok", "--warn", "--bad", "--link", "--busy", "--wire",
-  "--wire-soft", "--wire-text", "--lossy", "--vertex", "--vertex-line", "--switch", "--router",
+  "--wire-soft", "--wire-text", "--lossy", "--vertex", "--vertex-line", "--switch", "--router", "--mark",
+  "--slice-0", "--slice-1", "--slice-2", "--slice-3", "--slice-4", "--slice-5", "--slice-6", "--slice-7",
 ] as const;
 
 type Colours = Record<(typeof COLOURS)[number], string>;
@@ -38,7 +40,7 @@ export class CanvasPainter implements Painter {
     return this.colours;
   }
 
-  paint(scene: Scene, store: Store, view: View, chosen: Set<string>, over: string | null): void {
+  paint(scene: Scene, store: Store, view: View, chosen: Set<string>, over: string | null, { marks, slices } = NOTHING_OVER): void {
     const [dots, colours] = [window.devicePixelRatio || 1, this.read()];
     const [width, height] = [Math.round(view.width * dots), Math.round(view.height * dots)];
     if (this.element.width !== width) this.element.width = width;
@@ -47,8 +49,16 @@ export class CanvasPainter implements Painter {
     this.element.style.height = `${view.height}px`;
     this.to.setTransform(dots, 0, 0, dots, 0, 0);
     this.to.clearRect(0, 0, view.width, view.height);
-    const lines = [...scene.edges.values()].map((edge) => ({ key: `link ${edge.name}`, of: lineOf(edge, store, view) }));
-    for (const { key, of } of lines) this.line(of, colours, chosen.has(key), over === key);
+    const lines = [...scene.edges.values()].map((edge) => ({ name: edge.name, key: `link ${edge.name}`, of: lineOf(edge, store, view) }));
+    for (const { name, key, of } of lines) {
+      const mark = marks?.get(name);
+      // What is not marked steps back.
+      this.to.globalAlpha = marks && !mark ? 0.3 : 1;
+      this.tint(of, colours, slices?.get(name) ?? []);
+      this.line(of, colours, chosen.has(key), over === key);
+      if (mark) this.mark(of, colours, mark);
+    }
+    this.to.globalAlpha = 1;
     for (const { of } of lines) this.wire(of, colours);
     const drawn = drawnOf(scene, store, view, chosen);
     for (const [key, vertex] of scene.vertices) this.vertex(vertex.kind, drawn.get(key)!, colours, chosen.has(key) || over === key);
@@ -79,6 +89,33 @@ export class CanvasPainter implements Painter {
     to.setLineDash(of.tone === "down" ? [5, 4] : []);
     to.stroke();
     to.setLineDash([]);
+  }
+
+  private tint(of: Line, colours: Colours, slices: number[]): void {
+    for (const { colour, dash, offset } of dashes(slices)) {
+      this.trace(of);
+      this.to.strokeStyle = colours[colour as keyof Colours];
+      this.to.lineWidth = of.width + 6;
+      this.to.setLineDash(dash);
+      this.to.lineDashOffset = offset;
+      this.to.stroke();
+    }
+    this.to.setLineDash([]);
+    this.to.lineDashOffset = 0;
+  }
+
+  private mark(of: Line, colours: Colours, mark: Mark): void {
+    const { to } = this;
+    this.trace(of);
+    to.strokeStyle = to.fillStyle = colours[mark.lost ? "--bad" : "--mark"];
+    to.lineWidth = of.width + 2;
+    to.stroke();
+    for (const points of arrowheads(of, mark)) {
+      to.beginPath();
+      points.forEach(([x, y], at) => (at === 0 ? to.moveTo(x, y) : to.lineTo(x, y)));
+      to.closePath();
+      to.fill();
+    }
   }
 
   private wire(of: Line, colours: Colours): void {

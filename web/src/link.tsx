@@ -2,9 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { ask, path } from "./api";
+import { Remove } from "./edit";
+import { Fates } from "./fates";
 import { Impair } from "./form";
+import { place } from "./marks";
+import { LastPackets } from "./packets";
 import { Badge, type Choose, Facts, Pick, Section, Trouble, useAnswer, useStore } from "./parts";
 import { Plot } from "./plot";
+import { type Marking, Reach } from "./reach";
 import type { Link, Store } from "./store";
 import { count, impairments, perSecond, rate, shown, size, things } from "./text";
 import type { Direction, LinkStatus } from "./types";
@@ -85,13 +90,14 @@ function Way({ of }: { of: Direction }) {
   );
 }
 
-export function LinkPanel({ store, name, choose, theme }: { store: Store; name: string; choose: Choose; theme: string }) {
+export function LinkPanel({ store, name, choose, theme, mark }: { store: Store; name: string; choose: Choose; theme: string; mark: Marking }) {
   useStore(store);
   const { answer } = useAnswer<LinkStatus>(path("links", name), 2000);
   const link = store.links.get(name);
-  if (!link) return <p class="muted">This link is not there any more.</p>;
+  if (!link) return <p class="muted gone">This link is not there any more.</p>;
   const { status } = link;
   const state = linkState(status);
+  const nodes = status.ends.map(place).filter((end) => store.nodes.has(end));
   const series = store.series(name);
   const names: [string, string] = [`from ${shown(status.ends[0])}`, `from ${shown(status.ends[1])}`];
   const wire = answer?.name === name ? answer.wire : status.wire;
@@ -116,11 +122,15 @@ export function LinkPanel({ store, name, choose, theme }: { store: Store; name: 
       <Section title="Impairments">
         <Impair store={store} links={[status]} />
       </Section>
+      <LastPackets store={store} link={name} mark={mark} />
+      {nodes.length > 0 && <Section title="Reach"><Reach store={store} from={nodes[0]!} to={nodes[1] ?? ""} mark={mark} /></Section>}
       {wire && (
         <Section title="Wire">
           {wire.directions.map((of) => of && <Way key={of.from} of={of} />)}
         </Section>
       )}
+      {status.wire && <Fates store={store} link={status} />}
+      <Remove store={store} kind="links" name={name} choose={choose} />
     </>
   );
 }

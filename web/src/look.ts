@@ -1,5 +1,6 @@
 // How vertices and links look at a moment, in pixels of the screen: one description that both painters draw.
 
+import type { Mark, Marks } from "./marks";
 import type { Edge, Scene, Vertex } from "./scene";
 import { APART, endKey } from "./scene";
 import { type Store, wireText } from "./store";
@@ -14,6 +15,14 @@ export interface View {
   width: number;
   height: number;
 }
+
+/** What lies over the picture of the lab: marked links, and the slices of links. */
+export interface Over {
+  marks: Marks | null;
+  slices: Map<string, number[]> | null;
+}
+
+export const NOTHING_OVER: Over = { marks: null, slices: null };
 
 export interface Drawn {
   x: number;
@@ -86,6 +95,41 @@ export function lineOf(edge: Edge, store: Store, view: View): Line {
   return { points: [x1, y1, x2, y2], middle, bent: edge.bend !== 0, width, tone, wire: wire !== null && room < 46 ? "" : wire, rate: text };
 }
 
+/** A colour of a slice, by its place in the list. */
+export const sliceColour = (at: number) => `--slice-${at % 8}`;
+
+const DASH = 9;
+
+/** How a link shows that it belongs to several slices: dashes of each colour in turn. */
+export function dashes(slices: number[]): { colour: string; dash: number[]; offset: number }[] {
+  return slices.map((at, turn) => ({
+    colour: sliceColour(at),
+    dash: slices.length > 1 ? [DASH, DASH * (slices.length - 1)] : [],
+    offset: -DASH * turn,
+  }));
+}
+
+/** Points of the arrowheads on a marked link, in the direction in which packets went. */
+export function arrowheads({ points: [x1, y1, x2, y2], middle: [mx, my], bent }: Line, mark: Mark): [number, number][][] {
+  // Of a short link less is to be seen between its ends.
+  const size = Math.max(4, Math.min(9, Math.hypot(x2 - x1, y2 - y1) / 8));
+  const at = (t: number): [number, number] => {
+    if (!bent) return [x1 + (x2 - x1) * t, y1 + (y2 - y1) * t];
+    const [cx, cy] = [2 * mx - (x1 + x2) / 2, 2 * my - (y1 + y2) / 2];
+    const s = 1 - t;
+    return [s * s * x1 + 2 * s * t * cx + t * t * x2, s * s * y1 + 2 * s * t * cy + t * t * y2];
+  };
+  const head = (t: number, way: 1 | -1): [number, number][] => {
+    const [x, y] = at(t);
+    const [bx, by] = at(t - 0.02);
+    const angle = Math.atan2((y - by) * way, (x - bx) * way);
+    const corner = (turn: number, far: number): [number, number] => [x + Math.cos(angle + turn) * far, y + Math.sin(angle + turn) * far];
+    return [corner(0, size), corner(2.5, size), corner(Math.PI, size * 0.35), corner(-2.5, size)];
+  };
+  const both = mark.there > 0 && mark.back > 0;
+  return [...(mark.there > 0 ? [head(both ? 0.63 : 0.5, 1)] : []), ...(mark.back > 0 ? [head(both ? 0.37 : 0.5, -1)] : [])];
+}
+
 /** Arrows as a link lies on the screen: to its second end, and to its first. */
 function arrows(dx: number, dy: number): [string, string] {
   if (Math.abs(dx) >= Math.abs(dy)) return dx >= 0 ? ["→", "←"] : ["←", "→"];
@@ -147,7 +191,8 @@ export function drawnOf(scene: Scene, store: Store, view: View, chosen: Set<stri
     if (vertex.name === "") continue;
     const half = (vertex.name.length * CHARACTER) / 2 + 2;
     const top = of.y + of.radius + 2;
-    if (taken.take({ left: of.x - half, right: of.x + half, top, bottom: top + 15 })) of.label = vertex.name;
+    // What is chosen is named, whatever it covers.
+    if (taken.take({ left: of.x - half, right: of.x + half, top, bottom: top + 15 }) || chosen.has(vertex.key)) of.label = vertex.name;
   }
   return drawn;
 }

@@ -1,8 +1,8 @@
 // The map as something to use: zoom, move, choose, drag, and the same by keys. Painters draw it.
 
 import { CanvasPainter } from "./canvas";
-import { at, onScreen, type View } from "./look";
-import { arrange, bounds, type Layout, type Places, type Scene, type Vertex } from "./scene";
+import { at, NOTHING_OVER, onScreen, type Over, type View } from "./look";
+import { arrange, bounds, fileLayout, type Layout, type Places, type Scene, type Vertex } from "./scene";
 import type { Store } from "./store";
 import { type Painter, SvgPainter } from "./svg";
 
@@ -10,10 +10,9 @@ import { type Painter, SvgPainter } from "./svg";
 const MOST_ELEMENTS = 500;
 
 const MOST_SCALE = 2.5;
-const MARGIN = 64;
-const BESIDE = 92;
-// What stands in the lower corner needs more.
-const BELOW = 96;
+// Room around everything: the page's tools stand in the corners, and its legend below; a map on another page has neither.
+const ROOM = { above: 64, beside: 92, below: 96 };
+const GUEST_ROOM = { above: 32, beside: 48, below: 44 };
 // A pointer that moves less than this has clicked.
 const CLICK = 4;
 
@@ -51,17 +50,20 @@ export interface Hooks {
   choose(choice: Choice | null): void;
   /** What the pointer or the keyboard is at, in words. */
   tell(words: string): void;
+  /** It stands within a page that scrolls, which others made: no place is kept, and the wheel zooms with Ctrl alone. */
+  readonly guest?: boolean;
 }
 
 export class MapView {
   private view: View = { scale: 1, x: 0, y: 0, width: 0, height: 0 };
-  private scene: Scene = { vertices: new Map(), edges: new Map() };
+  private scene: Scene = { vertices: new Map(), edges: new Map(), unit: 1 };
   private painter: Painter | null = null;
   private topology = -1;
   /** `null` where the lab process offers none; `undefined` until that is known, since the page's own takes long. */
   private layout: Layout | null | undefined = undefined;
   private chosen = new Set<string>();
   private over: string | null = null;
+  private lying: Over = NOTHING_OVER;
   private touched = false;
   private frame = 0;
   private drag: { x: number; y: number; moved: boolean; vertex: Vertex | null } | null = null;
@@ -110,6 +112,12 @@ export class MapView {
     this.draw();
   }
 
+  /** What lies over the picture. */
+  setOver(lying: Over): void {
+    this.lying = lying;
+    this.draw();
+  }
+
   recolour(): void {
     this.painter?.recolour();
     this.draw();
@@ -120,9 +128,10 @@ export class MapView {
     this.touched = false;
     const { x, y, width, height } = bounds(this.scene);
     const { view } = this;
-    const scale = Math.min((view.width - 2 * BESIDE) / (width || 1), (view.height - MARGIN - BELOW) / (height || 1), 1.35);
+    const { above, beside, below } = this.hooks.guest ? GUEST_ROOM : ROOM;
+    const scale = Math.min((view.width - 2 * beside) / (width || 1), (view.height - above - below) / (height || 1), 1.35);
     const good = Math.max(0.02, scale);
-    this.view = { ...view, scale: good, x: view.width / 2 - (x + width / 2) * good, y: (view.height + MARGIN - BELOW) / 2 - (y + height / 2) * good };
+    this.view = { ...view, scale: good, x: view.width / 2 - (x + width / 2) * good, y: (view.height + above - below) / 2 - (y + height / 2) * good };
     this.draw();
   }
 
@@ -141,6 +150,11 @@ export class MapView {
     this.topology = -1;
     this.refresh();
     this.fit();
+  }
+
+  /** Where everything stands now, for the lab file. */
+  fileLayout(): string {
+    return fileLayout(this.scene);
   }
 
   /** Brings something into the window. */
@@ -167,7 +181,7 @@ export class MapView {
     const { store, layout } = this;
     if (this.topology !== store.topology && store.lab && layout !== undefined) {
       this.topology = store.topology;
-      this.scene = arrange(store, layout, new Moved(store.lab.name).read());
+      this.scene = arrange(store, layout, this.hooks.guest ? {} : new Moved(store.lab.name).read());
       this.choosePainter();
       if (!this.touched) return this.fit();
     }
@@ -186,7 +200,7 @@ export class MapView {
     if (this.frame !== 0) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      if (this.painter && this.view.width > 0) this.painter.paint(this.scene, this.store, this.view, this.chosen, this.over);
+      if (this.painter && this.view.width > 0) this.painter.paint(this.scene, this.store, this.view, this.chosen, this.over, this.lying);
     });
   }
 
@@ -196,6 +210,7 @@ export class MapView {
   }
 
   private wheel(event: WheelEvent): void {
+    if (this.hooks.guest && !event.ctrlKey) return;
     event.preventDefault();
     const [x, y] = this.placeOf(event);
     this.zoom(Math.exp(-event.deltaY * (event.deltaMode === 1 ? 0.05 : 0.0015)), x, y);
@@ -234,7 +249,7 @@ export class MapView {
     this.drag = null;
     if (!drag) return;
     if (drag.moved) {
-      if (drag.vertex && this.store.lab) {
+      if (drag.vertex && this.store.lab && !this.hooks.guest) {
         const moved = new Moved(this.store.lab.name);
         moved.write({ ...moved.read(), [drag.vertex.key]: [drag.vertex.x, drag.vertex.y] });
       }

@@ -2,7 +2,9 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, path } from "./api";
+import { Remove } from "./edit";
 import { Badge, type Choose, Command, Facts, Meter, Pick, Section, type Tone, Trouble, useAnswer, useStore } from "./parts";
+import { type Marking, Reach } from "./reach";
 import type { Store } from "./store";
 import { clock, count, logged, quoted, shown, size } from "./text";
 import type { LogLine, NodeState, NodeStatus, Program } from "./types";
@@ -66,7 +68,7 @@ function Log({ node }: { node: string }) {
   const several = lines.some(({ name }) => name);
   return (
     <>
-      <div class="log" ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-live="off" aria-label="Output of its programs">
+      <div class={lines.length === 0 ? "log empty" : "log"} ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-live="off" aria-label="Output of its programs">
         {lines.length === 0 && <p class="muted">No output yet.</p>}
         {lines.map((line) => (
           <div key={line.cursor}>
@@ -137,11 +139,11 @@ function Interfaces({ node, choose }: { node: NodeStatus; choose: Choose }) {
   );
 }
 
-export function NodePanel({ store, name, choose }: { store: Store; name: string; choose: Choose }) {
+export function NodePanel({ store, name, choose, mark }: { store: Store; name: string; choose: Choose; mark: Marking }) {
   useStore(store);
   const { answer } = useAnswer<NodeStatus>(path("nodes", name), 3000);
   const known = store.nodes.get(name);
-  if (!known) return <p class="muted">This node is not there any more.</p>;
+  if (!known) return <p class="muted gone">This node is not there any more.</p>;
   const { status, cpu } = known;
   // The answer has the counters of now; the state comes with the events.
   const node: NodeStatus = answer?.name === name ? { ...answer, state: status.state, reason: status.reason, programs: status.programs } : status;
@@ -163,6 +165,7 @@ export function NodePanel({ store, name, choose }: { store: Store; name: string;
       <Section title="Use"><Use node={node} cpu={cpu} store={store} /></Section>
       {node.programs.length > 0 && <Section title="Programs"><Programs programs={node.programs} /></Section>}
       <Section title="Output"><Log node={name} /></Section>
+      <Section title="Reach"><Reach store={store} from={name} to="" mark={mark} /></Section>
       <Section title="Interfaces"><Interfaces node={node} choose={choose} /></Section>
       {node.drops.length > 0 && (
         <Section title="Lost">
@@ -173,40 +176,7 @@ export function NodePanel({ store, name, choose }: { store: Store; name: string;
         <Facts facts={facts.map(([name, value]) => [name, shown(value)])} />
         <Command lines={[`netloom -l ${lab} shell ${quoted(name)}`]} />
       </Section>
-    </>
-  );
-}
-
-export function SwitchPanel({ store, name, choose }: { store: Store; name: string; choose: Choose }) {
-  useStore(store);
-  const one = store.switches.get(name);
-  if (!one) return <p class="muted">This switch is not there any more.</p>;
-  const flow = one.openflow;
-  const facts: [string, string][] = [["Kind", one.kind]];
-  if (flow) {
-    facts.push(["Datapath", flow.datapath], ["Entries", count(flow.entries)], ["Moves frames", flow.plane ?? "–"]);
-    facts.push(["Alone", flow.standalone ? "yes: no controller is connected" : "no"]);
-    for (const { controller, connected, reason } of flow.controllers) {
-      facts.push([controller, connected ? "connected" : (reason ?? "not connected")]);
-    }
-  }
-  if (one.vde) facts.push(["VDE", one.vde]);
-  return (
-    <>
-      <div class="panel-head">
-        <p class="kind">{flow ? "OpenFlow switch" : "Switch"}</p>
-        <h2>{shown(name)}</h2>
-        {flow && <div class="badges"><Badge tone={flow.running ? "ok" : "bad"}>{flow.running ? "running" : "does not answer"}</Badge></div>}
-        {flow?.trouble && <p class="reason">{shown(flow.trouble)}</p>}
-      </div>
-      <Section title="About"><Facts facts={facts.map(([name, value]) => [shown(name), shown(value)])} /></Section>
-      <Section title="Ports">
-        <ul class="plain-list">
-          {one.links.map((link) => (
-            <li key={link}><Pick choice={{ kind: "links", names: [link] }} choose={choose}>{shown(link)}</Pick></li>
-          ))}
-        </ul>
-      </Section>
+      <Remove store={store} kind="nodes" name={name} choose={choose} />
     </>
   );
 }

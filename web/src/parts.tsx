@@ -15,18 +15,20 @@ export function useStore(store: Store): void {
   useEffect(() => store.listen(() => again((count) => count + 1)), [store]);
 }
 
-/** What a path answers, asked for again every so often; the last good answer stays while one fails. */
-export function useAnswer<T>(path: string, everyMs: number): { answer: T | null; why: string | null; again: () => void } {
+/** What a path answers, asked for again every so often; the last good answer stays while one fails. A body makes it a POST; no path asks nothing. */
+export function useAnswer<T>(path: string | null, everyMs: number, body?: unknown): { answer: T | null; why: string | null; again: () => void } {
   const [answer, setAnswer] = useState<T | null>(null);
   const [why, setWhy] = useState<string | null>(null);
   const [turn, setTurn] = useState(0);
-  useEffect(() => setAnswer(null), [path]);
+  const sent = JSON.stringify(body);
+  useEffect(() => setAnswer(null), [path, sent]);
   useEffect(() => {
+    if (path === null) return;
     const stop = new AbortController();
     let timer = 0;
     const next = async () => {
       try {
-        setAnswer(await ask<T>("GET", path, undefined, stop.signal));
+        setAnswer(await ask<T>(sent === undefined ? "GET" : "POST", path, body, stop.signal));
         setWhy(null);
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -40,7 +42,7 @@ export function useAnswer<T>(path: string, everyMs: number): { answer: T | null;
       stop.abort();
       clearTimeout(timer);
     };
-  }, [path, everyMs, turn]);
+  }, [path, sent, everyMs, turn]);
   return { answer, why, again: () => setTurn((turn) => turn + 1) };
 }
 

@@ -25,6 +25,8 @@ export interface Edge {
 export interface Scene {
   vertices: Map<string, Vertex>;
   edges: Map<string, Edge>;
+  /** Units of the scene in one of the server's layout. */
+  unit: number;
 }
 
 /** Where the server's layout puts things, in units of its own. */
@@ -33,6 +35,46 @@ export interface Layout {
   switches: { name: string; x: number; y: number }[];
   /** Ends of links outside of the lab. */
   doors?: { name: string; x: number; y: number; links: string[] }[];
+}
+
+/** What a layout depends on, in a few characters: the names of everything, and the ends of links. */
+export function shape(store: Store): string {
+  let [one, other] = [0x811c9dc5, 0x9747b28c];
+  const add = (text: string) => {
+    for (let at = 0; at <= text.length; at += 1) {
+      const code = at < text.length ? text.charCodeAt(at) : 0x10000;
+      one = Math.imul(one ^ code, 0x01000193);
+      other = Math.imul(other + code, 0x85ebca6b) ^ (other >>> 13);
+    }
+  };
+  for (const { status } of store.nodes.values()) add(`${status.name} ${status.forwarding}`);
+  for (const { name, kind } of store.switches.values()) add(`${name} ${kind}`);
+  for (const { status } of store.links.values()) add(`${status.name} ${status.ends.join(" ")}`);
+  return `${store.lab?.pid} ${store.lab?.since} ${(one >>> 0).toString(36)}${(other >>> 0).toString(36)}`;
+}
+
+/** The layout of a lab as this browser knows it from before, so that a large lab is laid out once. */
+export class KnownLayout {
+  constructor(private readonly kept: Pick<Storage, "getItem" | "setItem">, private readonly lab: string) {}
+
+  read(wanted: string): Layout | null {
+    try {
+      const { shape, layout } = JSON.parse(this.kept.getItem(`netloom-layout ${this.lab}`) ?? "{}") as { shape?: string; layout?: Layout };
+      return shape === wanted && layout ? layout : null;
+    } catch {
+      return null;
+    }
+  }
+
+  write(shape: string, { nodes, switches, doors = [] }: Layout): void {
+    const place = ({ name, x, y }: { name: string; x: number; y: number }) => ({ name, x, y });
+    const layout = { nodes: nodes.map(place), switches: switches.map(place), doors: doors.map((door) => ({ ...place(door), links: door.links })) };
+    try {
+      this.kept.setItem(`netloom-layout ${this.lab}`, JSON.stringify({ shape, layout }));
+    } catch {
+      // The browser has no room: it is asked for again the next time.
+    }
+  }
 }
 
 export type Places = Record<string, [number, number]>;
@@ -80,7 +122,7 @@ export function arrange(store: Store, layout: Layout | null, moved: Places): Sce
     parallel.set(pair, [...(parallel.get(pair) ?? []), edge]);
   }
   for (const alike of parallel.values()) bendAside(alike);
-  const scene = { vertices, edges };
+  const scene = { vertices, edges, unit: 1 };
   place(scene, layout);
   for (const [key, [x, y]] of Object.entries(moved)) {
     const vertex = vertices.get(key);
@@ -110,14 +152,14 @@ function place(scene: Scene, layout: Layout | null): void {
   } else {
     layOut(scene);
   }
-  spread(scene);
+  scene.unit = spread(scene);
   besideNeighbours(scene);
 }
 
 const isPlaced = (vertex: Vertex) => !Number.isNaN(vertex.x);
 
 /** Scales what has a place so that neighbours are as far apart as names need. */
-function spread(scene: Scene): void {
+function spread(scene: Scene): number {
   const placed = [...scene.vertices.values()].filter(isPlaced);
   const nearest = placed.map((one) => {
     let best = Infinity;
@@ -131,6 +173,7 @@ function spread(scene: Scene): void {
     vertex.x *= scale;
     vertex.y *= scale;
   }
+  return scale;
 }
 
 /** What has no place yet, such as `internet` or a node that is new, goes beside what it is linked to, away from the middle. */
@@ -171,6 +214,21 @@ function settle(vertex: Vertex, beside: Vertex[], middle: { x: number; y: number
       }
     }
   }
+}
+
+// What a lab file takes, in pixels.
+const MOST_PIXELS = 30_000;
+const EDGE_PIXELS = 40;
+
+/** Where everything stands, as a lab file's `x-layout`: centres in pixels of its pictures, from the left and the top. */
+export function fileLayout(scene: Scene): string {
+  const { x, y, width, height } = bounds(scene);
+  const scale = Math.min(1 / scene.unit, (MOST_PIXELS - EDGE_PIXELS) / Math.max(1, width, height));
+  const at = (value: number, from: number) => Math.round((value - from) * scale) + EDGE_PIXELS;
+  const lines = [...scene.vertices.values()]
+    .filter(({ kind }) => kind !== "nowhere")
+    .map((vertex) => `  ${/^[A-Za-z][\w.-]*$/.test(vertex.name) ? vertex.name : JSON.stringify(vertex.name)}: [${at(vertex.x, x)}, ${at(vertex.y, y)}]`);
+  return ["x-layout:", ...lines].join("\n");
 }
 
 /** The smallest box around everything. */

@@ -1,7 +1,8 @@
 // Paints the map as SVG: elements that CSS gives colours to. For labs of some hundred elements; others go on a canvas.
 
 import { ICONS, isBoxed } from "./icons";
-import { type Drawn, drawnOf, lineOf, type Line, type View, wireLabel } from "./look";
+import { arrowheads, dashes, type Drawn, drawnOf, lineOf, type Line, NOTHING_OVER, type Over, type View, wireLabel } from "./look";
+import type { Mark } from "./marks";
 import type { Scene } from "./scene";
 import type { Store } from "./store";
 import { shown } from "./text";
@@ -9,7 +10,7 @@ import { shown } from "./text";
 export interface Painter {
   readonly element: SVGSVGElement | HTMLCanvasElement;
   /** Draws everything as it is now; `chosen` and `over` have keys of vertices, and `link NAME`. */
-  paint(scene: Scene, store: Store, view: View, chosen: Set<string>, over: string | null): void;
+  paint(scene: Scene, store: Store, view: View, chosen: Set<string>, over: string | null, lying?: Over): void;
   /** Colours have changed. */
   recolour(): void;
 }
@@ -75,6 +76,8 @@ class LinkElement {
   readonly group = make("g");
   private readonly line = make("path", { class: "line" });
   private readonly halo = make("path", { class: "halo" });
+  private readonly heads = make("path", { class: "heads" });
+  private readonly tints = make("g", { class: "tints" });
   private readonly pill = make("g", { class: "pill" });
   private readonly box = make("rect", { rx: 8, height: 16, y: -8 });
   private readonly words = make("text", { "text-anchor": "middle", y: 3.7 });
@@ -83,12 +86,15 @@ class LinkElement {
   constructor(name: string) {
     this.group.setAttribute("data-link", name);
     this.pill.append(this.box, this.words);
-    this.group.append(this.halo, this.line, this.rate, this.pill);
+    this.group.append(this.halo, this.tints, this.line, this.heads, this.rate, this.pill);
   }
 
-  show(of: Line, chosen: boolean, over: boolean): void {
+  show(of: Line, chosen: boolean, over: boolean, mark: Mark | undefined, slices: number[]): void {
     const d = pathOf(of);
-    set(this.group, { class: `link ${of.tone}${of.wire === null ? "" : " wired"}${chosen ? " chosen" : ""}${over ? " over" : ""}` });
+    set(this.group, { class: `link ${of.tone}${of.wire === null ? "" : " wired"}${chosen ? " chosen" : ""}${over ? " over" : ""}${mark ? (mark.lost ? " marked lost" : " marked") : ""}` });
+    const heads = mark ? arrowheads(of, mark) : [];
+    set(this.heads, { d: heads.map((points) => `M${points.map(([x, y]) => `${fixed(x)} ${fixed(y)}`).join("L")}Z`).join("") });
+    this.tint(d, of.width, slices);
     set(this.line, { d, "stroke-width": fixed(of.width) });
     set(this.halo, { d, "stroke-width": fixed(of.width + 8) });
     const [x, y] = of.middle;
@@ -100,6 +106,17 @@ class LinkElement {
     say(this.words, text);
     set(this.rate, rateAt(of, of.wire !== null));
     say(this.rate, of.rate ?? "");
+  }
+
+  private tint(d: string, width: number, slices: number[]): void {
+    while (this.tints.childElementCount > slices.length) this.tints.lastElementChild!.remove();
+    while (this.tints.childElementCount < slices.length) this.tints.append(make("path"));
+    dashes(slices).forEach(({ colour, dash, offset }, at) => {
+      const path = this.tints.children[at] as SVGPathElement;
+      set(path, { d, "stroke-width": fixed(width + 6), "stroke-dasharray": dash.join(" ") || "none", "stroke-dashoffset": offset });
+      // The name of a colour's variable, which the theme gives a value to.
+      path.style.stroke = `var(${colour})`;
+    });
   }
 }
 
@@ -132,8 +149,8 @@ export class SvgPainter implements Painter {
 
   recolour(): void {}
 
-  paint(scene: Scene, store: Store, view: View, chosen: Set<string>, over: string | null): void {
-    set(this.element, { width: view.width, height: view.height });
+  paint(scene: Scene, store: Store, view: View, chosen: Set<string>, over: string | null, { marks, slices } = NOTHING_OVER): void {
+    set(this.element, { width: view.width, height: view.height, class: marks ? "marking" : slices ? "sliced" : "" });
     for (const [name, edge] of scene.edges) {
       let link = this.made.get(name);
       if (!link) {
@@ -142,7 +159,7 @@ export class SvgPainter implements Painter {
         this.lines.append(link.group);
       }
       const key = `link ${name}`;
-      link.show(lineOf(edge, store, view), chosen.has(key), over === key);
+      link.show(lineOf(edge, store, view), chosen.has(key), over === key, marks?.get(name), slices?.get(name) ?? []);
     }
     for (const [name, link] of this.made) {
       if (scene.edges.has(name)) continue;

@@ -94,6 +94,7 @@ export interface SwitchStatus {
     standalone: boolean;
     trouble: string | null;
     controllers: { controller: string; connected: boolean; reason: string | null }[];
+    slices?: { slice: string }[];
   };
   vde?: string;
 }
@@ -140,4 +141,113 @@ export interface LogLine {
   name?: string | null;
   text: string;
   cursor: string;
+}
+
+export interface SwitchPort {
+  number: number;
+  name: string;
+  presence: "here" | "awaited" | "free";
+  counters: Record<string, number>;
+  rules: { name?: string | null; macs?: string[]; vlan?: { access?: number; trunk?: { allowed?: string; native?: number | null } } | null };
+}
+
+/** What a switch in shared memory says of itself. */
+export interface SwitchShown {
+  vlans: boolean;
+  ports: SwitchPort[];
+  mirrors: Record<string, { to: number; sources: { port: number; direction: string }[]; filter?: string }>;
+}
+
+export interface MacTable {
+  port: number;
+  entries: { mac: string; vlan: number; port: number; age: number }[];
+}
+
+/** What an OpenFlow switch says of itself. */
+export interface FlowShown {
+  entries?: number;
+  max_entries?: number;
+  groups?: number;
+  meters?: number;
+  tables?: number;
+  ports?: { number: number; name: string; mac: string; up: boolean; config: string[]; counters: Record<string, number> }[];
+}
+
+export interface FlowTraced {
+  fields?: string;
+  steps?: { table: number; entry: string | null }[];
+  effects?: string[];
+  drops?: string[];
+  sent?: { port: number; name: string }[];
+  decided_by?: string;
+  packet_ins?: number;
+  standalone?: boolean;
+}
+
+export interface PairReachability {
+  families: { version: number; address: string; rtt_us: (number | null)[] }[];
+}
+
+export interface WhyCause {
+  name: string;
+  place: string;
+  direction: "there" | "back";
+  text: string;
+  evidence: string[];
+  mend?: string | null;
+}
+
+export interface WhyWay {
+  hops: WhyHop[];
+  /** The last place that saw the probe, such as `r1:eth1 out`, and the first that did not. */
+  last?: string | null;
+  lost?: string | null;
+}
+
+export interface WhyHop {
+  name: string;
+  out: boolean;
+  seen: "packet" | "resolution" | "nothing" | "not_watched";
+}
+
+export interface WhyReport {
+  verdict: "answered" | "delivered" | "stopped" | "not_known";
+  probe: string;
+  there: WhyWay;
+  back?: WhyWay | null;
+  causes: WhyCause[];
+  hindrances: WhyCause[];
+  missing: string[];
+}
+
+/** A packet of the recording at a link. Times are nanoseconds, as text. */
+export interface PacketSeen {
+  time_ns: string;
+  link: string;
+  packet: string;
+  bytes: number;
+  from?: string | null;
+  to?: string | null;
+  summary: string;
+}
+
+export interface FoundPackets {
+  packets: PacketSeen[];
+  more: boolean;
+}
+
+export interface SlicesShown {
+  slices?: { name: string; switches?: { switch: string; ports?: { name: string }[] }[] }[];
+}
+
+/** What a wire did with a packet. */
+export interface FateView {
+  sequence: number;
+  end: number;
+  time_ns: string;
+  bytes: number;
+  fate: string;
+  delay_ns?: number | null;
+  duplicated: boolean;
+  corrupted: boolean;
 }

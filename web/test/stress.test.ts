@@ -8,7 +8,7 @@ import { layOut } from "../src/stress";
 function scene(count: number, links: [number, number][]): Scene {
   const all = Array.from({ length: count }, (_, at): Vertex => ({ key: `node ${at}`, kind: "host", name: `${at}`, x: NaN, y: NaN }));
   const edge = ([a, b]: [number, number], at: number) => [`${at}`, { name: `${at}`, a: all[a]!, b: all[b]!, bend: 0 }] as const;
-  return { vertices: new Map(all.map((one) => [one.key, one])), edges: new Map(links.map(edge)) };
+  return { vertices: new Map(all.map((one) => [one.key, one])), edges: new Map(links.map(edge)), unit: 1 };
 }
 
 const far = (one: Vertex, other: Vertex) => Math.hypot(one.x - other.x, one.y - other.y);

@@ -99,6 +99,11 @@ impl Browser {
         self.post("/execute/sync", &json!({"script": format!("return ({script});"), "args": []}))
     }
 
+    /// Runs statements in the page, whatever its policy says of scripts.
+    pub fn run(&self, script: &str) {
+        self.post("/execute/sync", &json!({"script": script, "args": []}));
+    }
+
     /// Waits until an expression in the page is true.
     pub fn until(&self, script: &str) {
         wait_until(&format!("{script} in the page"), SOON, || {
@@ -121,10 +126,18 @@ impl Browser {
     pub fn click(&self, selector: &str) {
         let selector = json!(selector);
         self.until(&format!("document.querySelector({selector})"));
-        let middle = self.value(&format!(
+        self.click_at(&format!(
             "(() => {{ const e = document.querySelector({selector}); e.scrollIntoView({{block: 'nearest'}}); \
              const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
         ));
+    }
+
+    /// Presses and releases the mouse at a place in the window: an expression with both coordinates.
+    ///
+    /// # Panics
+    /// When there is no such place.
+    pub fn click_at(&self, place: &str) {
+        let middle = self.value(place);
         let at = |index: usize| middle[index].as_f64().expect("a place").round();
         self.post(
             "/actions",

@@ -7,13 +7,13 @@ use netloom_tests_e2e::{Machine, kill, machine, needs, pair, workspace_root};
 const LINK: &str = "a:eth0--b:eth0";
 
 /// A lab's page that is served.
-struct Page {
+pub(crate) struct Page {
     _held: Held,
-    link: String,
+    pub(crate) link: String,
 }
 
 impl Page {
-    fn of(machine: &Machine) -> Page {
+    pub(crate) fn of(machine: &Machine) -> Page {
         let mut held = Held::start(machine.netloom(["serve", "--page", "--listen", "127.0.0.1:0"]));
         let (_serving, _how, page) = (held.line(), held.line(), held.line());
         let link = page.strip_prefix("page ").expect("a link").to_owned();
@@ -21,14 +21,29 @@ impl Page {
     }
 
     /// Opens it and waits until it hears the lab and has drawn it.
-    fn open(&self, browser: &Browser) {
+    pub(crate) fn open(&self, browser: &Browser) {
         browser.open(&self.link);
         browser.until("document.body.dataset.hearing === 'live'");
         browser.until("document.querySelector('#map > svg, #map > canvas')");
     }
 
+    /// Chromium has complained of answers with these statuses since the last look, and of nothing else.
+    pub(crate) fn refused(&self, browser: &Browser, statuses: &[u16]) {
+        let all = complaints(browser);
+        for status in statuses {
+            let words = format!("the server responded with a status of {status}");
+            assert!(all.iter().any(|line| line.contains(&words)), "{status}: {all:?}");
+        }
+        let known = |line: &String| {
+            let own = self.link.split('#').next().expect("an address");
+            line.contains(own)
+                && statuses.iter().any(|status| line.contains(&format!("a status of {status}")))
+        };
+        assert!(all.iter().all(known), "{all:?}");
+    }
+
     /// Nothing was asked for elsewhere, and nothing is complained of.
-    fn is_clean(&self, browser: &Browser) {
+    pub(crate) fn is_clean(&self, browser: &Browser) {
         let own = self.link.split('#').next().expect("an address");
         let asked = browser.requested();
         assert!(asked.len() >= 4, "{asked:?}");
@@ -58,7 +73,7 @@ fn fastest(machine: &Machine, from: &str, to: &str) -> f64 {
 }
 
 /// Waits until the first element that the selector means has this text: the page is drawn some time after an event.
-fn shows(browser: &Browser, selector: &str, text: &str) {
+pub(crate) fn shows(browser: &Browser, selector: &str, text: &str) {
     browser.until(&format!("document.querySelector('{selector}')?.innerText === '{text}'"));
 }
 
@@ -240,7 +255,7 @@ links:
 "#;
 
 /// Shows a lab in both themes, and takes pictures.
-fn pictured(name: &str, text: &str, nodes: usize, live: impl FnOnce(&Machine, &Browser)) {
+fn pictured<T>(name: &str, text: &str, nodes: usize, live: impl FnOnce(&Machine, &Browser) -> T) {
     let machine = Machine::new();
     machine.up(text);
     let page = Page::of(&machine);
@@ -249,7 +264,8 @@ fn pictured(name: &str, text: &str, nodes: usize, live: impl FnOnce(&Machine, &B
     browser.until(&format!(
         "document.querySelector('header .counts').innerText.startsWith('{nodes} node')"
     ));
-    live(&machine, &browser);
+    // What it returns goes on until the pictures are taken.
+    let lives = live(&machine, &browser);
     for theme in ["light", "dark"] {
         browser.until(&format!("document.documentElement.dataset.theme === '{theme}' || document.querySelector('header button[title^=Dark]').click()"));
         // Two frames: a canvas is painted in the second.
@@ -259,6 +275,7 @@ fn pictured(name: &str, text: &str, nodes: usize, live: impl FnOnce(&Machine, &B
         let path = browser.picture(machine.scratch(), &format!("page-{name}-{theme}"));
         assert!(std::fs::metadata(path).expect("the picture").len() > 10_000, "{name} {theme}");
     }
+    drop(lives);
     page.is_clean(&browser);
     drop(browser);
     drop(page);
@@ -278,8 +295,15 @@ fn labs_of_any_size_are_shown_in_both_themes() {
         browser.click("[data-link='r1:eth1--r2:eth0'] .line");
         browser.until("document.querySelectorAll('aside .plot canvas').length === 2");
     });
-    pictured("40", CAMPUS, 40, |_, browser| {
+    pictured("40", CAMPUS, 40, |machine, browser| {
         browser.until("document.querySelectorAll('#map > svg .vertex').length === 45");
+        machine.netloom(["record", "start"]).ok();
+        machine.answers("h0-1", "h3-5");
+        let ping = Held::start(machine.exec("h0-1", &["ping", "-4", "-i", "0.2", "h3-5"]));
+        browser.type_into("#marker", "h0-1 h3-5\u{e007}");
+        // To the building's router, by a core router there and maybe by the other back, and to the other host.
+        browser.until("document.querySelectorAll('#map .link.marked').length >= 6");
+        ping
     });
     pictured("300", REGION, 280, |_, browser| {
         browser.until("document.querySelector('#map > canvas')");
