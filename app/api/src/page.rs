@@ -47,6 +47,8 @@ const FILES: &[File] = &[
     file!("/", "index.html", "text/html; charset=utf-8"),
     file!("/app.js", "app.js", "text/javascript; charset=utf-8"),
     file!("/app.css", "app.css", "text/css; charset=utf-8"),
+    // For other people's pages, which have a copy of it.
+    file!("/netloom-map.js", "netloom-map.js", "text/javascript; charset=utf-8"),
     file!("/icon.svg", "icon.svg", "image/svg+xml"),
     file!("/licences.txt", "licences.txt", "text/plain; charset=utf-8"),
 ];

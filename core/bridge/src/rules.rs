@@ -13,7 +13,6 @@ use crate::{MOST_PORTS, PortNumber};
 
 /// Which VLANs a port is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "rules are few, and read for each frame")]
 pub enum VlanMode {
     /// Frames pass unchanged; an access port of VLAN 1 when the switch is VLAN-aware.
     #[default]

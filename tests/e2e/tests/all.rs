@@ -78,6 +78,7 @@ mod own_user;
 mod packet_sockets;
 mod page;
 mod page_browser;
+mod page_embed;
 mod page_tools;
 mod parts;
 mod plans;

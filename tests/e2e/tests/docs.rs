@@ -233,7 +233,7 @@ fn the_guide_to_serving_runs() {
 fn the_guide_to_the_page_runs() {
     needs!("curl");
     let machine = machine!();
-    run_document(&machine, "docs/guide/page.md", 6);
+    run_document(&machine, "docs/guide/page.md", 12);
     machine.untouched();
 }
 

@@ -262,6 +262,12 @@ fn nodes_and_links_are_added_and_deleted_by_hand() {
     browser.until("!document.querySelector(\"[data-key='node h3']\")");
     browser.until("!document.querySelector(\"[data-link='h3:eth0--s1']\")");
     machine.netloom(["node", "show", "h3"]).finish().code(1);
+    // The panel may have waited for output of the node that went.
+    let left = browser.logged();
+    assert!(
+        left.iter().all(|line| line.contains("/v1/nodes/h3") && line.contains("404")),
+        "{left:?}"
+    );
     page.is_clean(&browser);
     drop(browser);
     drop(page);
