@@ -4,6 +4,8 @@
 pub mod path;
 pub mod target;
 
+use netloom_config::closest;
+
 use crate::plan::{LinkSlot, Plan, PlannedEnd, PlannedLink, Slot};
 
 /// Why a lookup fails.
@@ -88,8 +90,13 @@ fn hint(plan: &Plan, asked: &str) -> String {
         let name = name.to_lowercase();
         name.starts_with(&lower) || lower.starts_with(&name)
     };
-    let found = plan.nodes.iter().map(|n| n.name.as_str()).find(near);
-    found.map_or_else(String::new, |n| format!("; did you mean {n:?}?"))
+    let names = || plan.nodes.iter().map(|n| n.name.as_str());
+    meant(names().find(near).or_else(|| closest(asked, names())))
+}
+
+/// The hint at a name, if there is one.
+fn meant(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean {name:?}?"))
 }
 
 /// Finds a link's position in the plan. It is given by its name; by one of its ends, `NODE:IFACE` or
@@ -112,13 +119,19 @@ pub fn find_link(plan: &Plan, asked: &str) -> Result<(LinkSlot, Option<usize>)> 
         [one] => Ok((*one, None)),
         [] => Err(no_link(plan, asked, name)),
         several => {
-            let names: Vec<&str> =
-                several.iter().take(MOST_NAMED).map(|at| plan.links[*at].name.as_str()).collect();
-            let more = several.len() - names.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let reason = format!("which of {}{more}?", names.join(", "));
+            let names: Vec<&str> = several.iter().map(|at| plan.links[*at].name.as_str()).collect();
+            let reason = format!("which of {}?", listed(&names));
             Err(LookupError::Invalid { object: format!("link {asked:?}"), reason })
         }
+    }
+}
+
+/// Names in a row, at most [`MOST_NAMED`].
+fn listed(names: &[&str]) -> String {
+    let told = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMED) {
+        0 => told,
+        more => format!("{told} and {more} more"),
     }
 }
 
@@ -136,12 +149,7 @@ fn named(plan: &Plan, name: &str) -> Option<(LinkSlot, Option<usize>)> {
 
 /// Positions of the links between two ends that are written as one word.
 fn between(plan: &Plan, words: &str) -> Vec<LinkSlot> {
-    let is = |end: &PlannedEnd, word: &str| match end {
-        PlannedEnd::Node { node, .. } => {
-            plan.nodes[*node].name == word || plan.end_text(end) == word
-        }
-        end => plan.end_text(end) == word,
-    };
+    let is = |end: &PlannedEnd, word: &str| is_at(plan, end, word);
     let joins = |link: &PlannedLink, a: &str, b: &str| {
         let [first, second] = &link.ends;
         (is(first, a) && is(second, b)) || (is(first, b) && is(second, a))
@@ -163,10 +171,50 @@ fn between(plan: &Plan, words: &str) -> Vec<LinkSlot> {
     if found.is_empty() { cut_by("-") } else { found }
 }
 
+/// Whether a word names an end, or the node that it is at.
+fn is_at(plan: &Plan, end: &PlannedEnd, word: &str) -> bool {
+    let at_node = matches!(end, PlannedEnd::Node { node, .. } if plan.nodes[*node].name == word);
+    at_node || plan.end_text(end) == word
+}
+
 fn no_link(plan: &Plan, asked: &str, name: &str) -> LookupError {
-    let near = plan.links.iter().find(|l| l.name.contains(name) && !name.is_empty());
-    let hint = near.map_or_else(String::new, |l| format!("; did you mean {:?}?", l.name));
+    let hint = match name.split_once([',', ' ']) {
+        Some((a, b)) => no_link_between(plan, a.trim(), b.trim()),
+        None => no_link_like(plan, name),
+    };
     LookupError::NoLink { lab: plan.lab.clone(), link: asked.to_owned(), hint }
+}
+
+/// The names of links that have this end.
+fn links_of<'a>(plan: &'a Plan, word: &str) -> Vec<&'a str> {
+    let has = |link: &&PlannedLink| link.ends.iter().any(|end| is_at(plan, end, word));
+    plan.links.iter().filter(has).map(|link| link.name.as_str()).collect()
+}
+
+/// The hint for two words of which no link is known: the one that nothing is called, or what links the first has.
+fn no_link_between(plan: &Plan, a: &str, b: &str) -> String {
+    let nodes = || plan.nodes.iter().map(|node| node.name.as_str());
+    let names = || nodes().chain(plan.switches.iter().map(|switch| switch.name.as_str()));
+    let known = |word: &str| names().any(|name| name == word) || !links_of(plan, word).is_empty();
+    if let Some(unknown) = [a, b].into_iter().find(|word| !known(word)) {
+        let meant = meant(closest(unknown, names()));
+        return format!("; there is no {unknown:?}{meant}");
+    }
+    match links_of(plan, a).as_slice() {
+        [] => format!("; {a:?} has no links"),
+        links => format!("; {a:?} has {}", listed(links)),
+    }
+}
+
+/// The hint for one word: the links of what is called so, or the link that may be meant.
+fn no_link_like(plan: &Plan, name: &str) -> String {
+    let names = || plan.links.iter().map(|link| link.name.as_str());
+    match links_of(plan, name).as_slice() {
+        [] if name.is_empty() => String::new(),
+        [] => meant(names().find(|link| link.contains(name)).or_else(|| closest(name, names()))),
+        [one] => meant(Some(*one)),
+        several => format!("; {name:?} has {}", listed(several)),
+    }
 }
 
 #[cfg(test)]
@@ -180,7 +228,32 @@ mod tests {
         let told = |asked: &str| slot(&plan, asked).unwrap_err().to_string();
         assert_eq!(told("we"), "node \"we\": not in lab \"t\"; did you mean \"web\"?");
         assert_eq!(told("db"), "node \"db\": not in lab \"t\"; did you mean \"Db\"?");
+        assert_eq!(told("wbe"), "node \"wbe\": not in lab \"t\"; did you mean \"web\"?");
         assert_eq!(told(""), "node \"\": not in lab \"t\"");
+    }
+
+    #[test]
+    fn what_is_no_link_is_told_with_the_links_that_there_are() {
+        let text = "name: t\nnodes: {h1: {}, r1: {}, web: {}, alone: {}}\n\
+                    links: [[h1, r1], [r1, web]]\n";
+        let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        let plan = crate::plan::plan(&lab).unwrap();
+        let both = "h1:eth0--r1:eth0, r1:eth1--web:eth0";
+        for (asked, hint) in [
+            ("h1", "; did you mean \"h1:eth0--r1:eth0\"?".to_owned()),
+            ("r1", format!("; \"r1\" has {both}")),
+            ("h1,wbe", "; there is no \"wbe\"; did you mean \"web\"?".to_owned()),
+            ("h1 other", "; there is no \"other\"".to_owned()),
+            ("h1,web", "; \"h1\" has h1:eth0--r1:eth0".to_owned()),
+            ("r1,r1", format!("; \"r1\" has {both}")),
+            ("alone,h1", "; \"alone\" has no links".to_owned()),
+            ("h1:eth0-r1:eth1", "; did you mean \"h1:eth0--r1:eth0\"?".to_owned()),
+            ("nothing", String::new()),
+            ("", String::new()),
+        ] {
+            let told = find_link(&plan, asked).unwrap_err().to_string();
+            assert_eq!(told, format!("link {asked:?}: not in lab \"t\"{hint}"));
+        }
     }
 
     #[test]
