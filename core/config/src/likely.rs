@@ -145,7 +145,8 @@ fn byte_unit(unit: &str) -> Option<&'static str> {
 pub fn rate(text: &str) -> Option<String> {
     let q = refused(text, units::rate)?;
     if q.unit.is_empty() {
-        units::rate(&format!("{}mbit", q.number))?;
+        // With no unit does 0 become a rate.
+        units::rate(&format!("{}mbit", q.number)).filter(|_| q.value > 0.0)?;
         return Some(format!("write {0}mbit, {0}kbit or {0}bit", q.number));
     }
     let (prefix, in_bytes) = per_second(q.unit)?;
@@ -287,6 +288,7 @@ mod tests {
             ("1GBps", "8gbit"),
             ("100MBPS", "100mbit"),
             ("100", "100mbit, 100kbit or 100bit"),
+            ("0", ""),
             ("5000tbps", ""),
             ("1kpps", ""),
             ("full", ""),
