@@ -21,8 +21,8 @@ pub use self::fork::{
 };
 pub use self::identity::{Identity, start_as};
 pub use self::signals::{
-    FOR_PROGRAMS, OF_KEYS, block_signals, catch, next_signal, set_ignored, signalfd,
-    unblock_signals, with_open_mask,
+    FOR_PROGRAMS, OF_KEYS, Sent, block_signals, catch, next_sent, next_signal, set_ignored,
+    signalfd, unblock_signals, with_open_mask,
 };
 pub use self::status::Status;
 use crate::{Error, Failure, Result};

@@ -237,8 +237,8 @@ impl Front<'_> {
     fn wait(&mut self) -> i32 {
         loop {
             self.sleep();
-            while let Some(number) = process::next_signal(&self.signals) {
-                self.signalled(number);
+            while let Some(sent) = process::next_sent(&self.signals) {
+                self.signalled(sent);
             }
             if let Some(screen) = &mut self.screen {
                 screen.turn();
@@ -271,16 +271,18 @@ impl Front<'_> {
         let _ = rustix::event::poll(&mut fds, look.as_ref());
     }
 
-    fn signalled(&mut self, number: i32) {
-        let signal = Signal::from_named_raw(number);
+    fn signalled(&mut self, sent: process::Sent) {
+        let signal = Signal::from_named_raw(sent.number);
         match (&mut self.screen, signal) {
             (Some(screen), Some(Signal::WINCH)) => screen.fit(),
             // By its terminal the program hears of it, too.
             (Some(screen), Some(Signal::HUP)) => screen.hang_up(),
             (_, Some(Signal::CONT)) => self.tell(&Notice::Continue),
-            // Keys reach the program by itself where it shares this process's group.
-            (None, Some(Signal::INT | Signal::QUIT | Signal::WINCH)) => {}
-            _ => self.tell(&Notice::Signal(number)),
+            // Keys reach the program by itself where it shares this process's group; what a process sends to this one
+            // does not.
+            (None, Some(Signal::INT | Signal::QUIT)) if !sent.by_process => {}
+            (None, Some(Signal::WINCH)) => {}
+            _ => self.tell(&Notice::Signal(sent.number)),
         }
     }
 

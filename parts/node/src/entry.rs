@@ -121,11 +121,12 @@ pub fn run(entry: &Entry, task: &Task) -> Result<Exit> {
     entry.check_entry()?;
     let directory = std::env::current_dir().ok();
     let passed: Vec<i32> = process::FOR_PROGRAMS.iter().map(|s| s.as_raw()).collect();
-    let signals = process::catch(&passed).map_err(failed(&entry.node, "catch signals"))?;
+    // From here on they wait until they can be passed on. Keys still end this process until it lets the program start.
+    let _waiting = process::catch(&passed).map_err(failed(&entry.node, "catch signals"))?;
     let ignored = Ignored::now();
     let stdin = io::stdin();
     let front = if task.own_group { Foreground::remember(&stdin) } else { None };
-    // Nobody writes to this pipe; its end closes when this process ends.
+    // A byte lets the program start; the pipe's end closes when this process ends.
     let (caller, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(Failure::of("pipe", "make"))
         .map_err(failed(&entry.node, "enter"))?;
@@ -142,9 +143,7 @@ pub fn run(entry: &Entry, task: &Task) -> Result<Exit> {
             // It has ended, or ends when its pipe closes.
             let _ = process::wait_or_stop(stage);
             let deputy = deputy.map_err(failed(&entry.node, "enter"))?;
-            let exit = parent_wait(&entry.node, &deputy, &signals);
-            drop(held);
-            exit
+            parent_wait(&entry.node, &deputy, ignored, &held)
         }
     }
 }
@@ -238,17 +237,18 @@ fn child(program: Program<'_>, caller: BorrowedFd<'_>) -> ! {
     process::close_all_but(&[caller]);
     // Orphans of the program become children of the deputy, which can then find them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    for key in process::OF_KEYS {
-        // The terminal signals the whole foreground group: the program decides what a key ends, not its
-        // deputy.
-        process::set_ignored(key.as_raw(), true);
-    }
-    let watched: Vec<i32> =
-        process::FOR_PROGRAMS.iter().chain(&[Signal::CHILD]).map(|s| s.as_raw()).collect();
+    // Signals of keys, too: the program decides what they end, not its deputy.
+    let watched = process::FOR_PROGRAMS.iter().chain(&process::OF_KEYS).chain(&[Signal::CHILD]);
+    let watched: Vec<i32> = watched.map(|s| s.as_raw()).collect();
     let signals = match process::catch(&watched) {
         Ok(signals) => signals,
         Err(e) => refused("catch signals", &e),
     };
+    // From here on the caller passes signals on.
+    let mut byte = [0];
+    if rustix::io::retry_on_intr(|| rustix::io::read(caller, &mut byte)) != Ok(1) {
+        process::exit_now(1);
+    }
     match process::fork_to_execute(|| program.become_it()) {
         Err(e) => refused("fork", &e),
         Ok(pid) => attend(pid, &signals, caller),
@@ -306,8 +306,8 @@ fn attend(program: Pid, signals: &OwnedFd, caller: BorrowedFd<'_>) -> ! {
             process::end_descendants();
             process::exit_now(1);
         }
-        while let Some(number) = process::next_signal(signals) {
-            if let Some(signal) = Signal::from_named_raw(number).filter(|s| *s != Signal::CHILD) {
+        while let Some(sent) = process::next_sent(signals) {
+            if let Some(signal) = passed_on(sent).filter(|s| *s != Signal::CHILD) {
                 // A program that has ended needs no signal.
                 let _ = rustix::process::kill_process(program, signal);
             }
@@ -345,20 +345,33 @@ pub(crate) fn node_environment(entry: &Entry) -> Vec<(String, String)> {
         .collect()
 }
 
-fn parent_wait(node: &str, deputy: &OwnedFd, signals: &OwnedFd) -> Result<Exit> {
-    for key in process::OF_KEYS {
-        // As in the deputy: a key must not end the caller before the program.
-        process::set_ignored(key.as_raw(), true);
-    }
+/// The signal that the program gets of one that came. The terminal signals its whole foreground group, so the program gets a
+/// key's by itself; what a process sends to one process of the group comes to the program only if it is passed on.
+fn passed_on(sent: process::Sent) -> Option<Signal> {
+    let signal = Signal::from_named_raw(sent.number)?;
+    (sent.by_process || !process::OF_KEYS.contains(&signal)).then_some(signal)
+}
+
+/// Lets the program start by `held`, passes signals on, and waits for the deputy's end.
+fn parent_wait(node: &str, deputy: &OwnedFd, ignored: Ignored, held: &OwnedFd) -> Result<Exit> {
+    // As in the deputy: a key must not end the caller before the program. What the caller ignores stays ignored.
+    let keys = process::OF_KEYS.into_iter().zip(ignored.keys);
+    let heard = keys.filter(|(_, ignored)| !ignored).map(|(key, _)| key);
+    let heard: Vec<i32> =
+        process::FOR_PROGRAMS.into_iter().chain(heard).map(Signal::as_raw).collect();
+    let signals = process::catch(&heard).map_err(failed(node, "catch signals"))?;
+    rustix::io::write(held, &[1])
+        .map_err(Failure::of("pipe", "write to"))
+        .map_err(failed(node, "enter"))?;
     loop {
         let mut fds = [
             rustix::event::PollFd::new(deputy, rustix::event::PollFlags::IN),
-            rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN),
+            rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN),
         ];
         // An unblocked signal may interrupt; the loop checks again.
         let _ = rustix::event::poll(&mut fds, None);
-        while let Some(number) = process::next_signal(signals) {
-            if let Some(signal) = Signal::from_named_raw(number) {
+        while let Some(sent) = process::next_sent(&signals) {
+            if let Some(signal) = passed_on(sent) {
                 process::signal(deputy, signal).map_err(failed(node, "pass a signal on"))?;
             }
         }

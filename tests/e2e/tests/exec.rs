@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{Machine, Terminal, kill, machine, pair, wait_until, with_command_line};
+use netloom_tests_e2e::live::{Held, SOON};
+use netloom_tests_e2e::{
+    Machine, Terminal, kill, machine, pair, signal, wait_until, with_command_line,
+};
+use rustix::process::Signal;
 
 #[test]
 fn exit_codes_and_signals_are_kept() {
@@ -138,6 +142,22 @@ fn a_killed_caller_ends_its_work() {
     wait_until("the work has ended", bound, || with_command_line(&line).is_empty().then_some(()));
     let mut caller = caller;
     caller.wait().expect("reap caller");
+    machine.down();
+}
+
+#[test]
+fn an_interrupt_by_a_process_reaches_the_program() {
+    let machine = machine!();
+    machine.up(&pair(""));
+    for (command, code) in
+        [("echo begun; exec sleep 86400", 130), ("trap 'exit 7' INT; echo begun; read line", 7)]
+    {
+        let mut caller = Held::start(machine.exec("a", &["sh", "-c", command]));
+        assert_eq!(caller.line(), "begun");
+        signal(caller.pid(), Signal::INT);
+        let ended = wait_until("its end", SOON, || caller.child().try_wait().expect("look at it"));
+        assert_eq!(ended.code(), Some(code), "{command}");
+    }
     machine.down();
 }
 

@@ -11,6 +11,7 @@ use netloom_tests_e2e::{
     Machine, Run, Terminal, kill, machine, needed, needs, ordinary_only, wait_until,
     with_command_line,
 };
+use rustix::process::Signal;
 
 /// How long anything may take.
 pub(super) const SOON: Duration = Duration::from_secs(180);
@@ -454,16 +455,18 @@ fn signals_reach_the_program_and_what_it_left_behind_ends_with_it() {
     let machine = machine!();
     let policy = machine.scratch().file("p.yaml", "default: deny\n");
     let line = format!("sleep 86400.1{}", std::process::id());
-    let script = format!("trap 'exit 5' TERM; {line} & setsid {line} & while :; do wait; done");
-    let guard = machine.netloom(["guard", "--frozen", "--policy"]).args([&policy]);
-    let mut guard = guard.args(["--", "sh", "-c", &script]).spawn();
-    let sleeps =
-        || with_command_line(&line).into_iter().filter(|pid| comm(*pid) == "sleep").count();
-    wait_until("the work has begun", SOON, || (sleeps() == 2).then_some(()));
-    netloom_tests_e2e::signal(guard.id().cast_signed(), rustix::process::Signal::TERM);
-    let status = wait_until("its end", SOON, || guard.try_wait().expect("look at it"));
-    assert_eq!(status.code(), Some(5));
-    wait_until("all has ended", SOON, || with_command_line(&line).is_empty().then_some(()));
+    let script = format!("trap 'exit 5' TERM INT; {line} & setsid {line} & while :; do wait; done");
+    for sent in [Signal::TERM, Signal::INT] {
+        let guard = machine.netloom(["guard", "--frozen", "--policy"]).args([&policy]);
+        let mut guard = guard.args(["--", "sh", "-c", &script]).spawn();
+        let sleeps =
+            || with_command_line(&line).into_iter().filter(|pid| comm(*pid) == "sleep").count();
+        wait_until("the work has begun", SOON, || (sleeps() == 2).then_some(()));
+        netloom_tests_e2e::signal(guard.id().cast_signed(), sent);
+        let status = wait_until("its end", SOON, || guard.try_wait().expect("look at it"));
+        assert_eq!(status.code(), Some(5), "{sent:?}");
+        wait_until("all has ended", SOON, || with_command_line(&line).is_empty().then_some(()));
+    }
     machine.untouched();
 }
 

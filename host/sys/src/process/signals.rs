@@ -77,13 +77,30 @@ pub fn set_ignored(signal: i32, ignore: bool) {
     unsafe { libc::signal(signal, if ignore { libc::SIG_IGN } else { libc::SIG_DFL }) };
 }
 
+/// A signal that was pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its number.
+    pub number: i32,
+    /// Whether a process sent it with kill(2) or the like. Signals of a terminal's keys come from the kernel.
+    pub by_process: bool,
+}
+
 /// The number of the next pending signal of a [`signalfd`], without waiting.
 pub fn next_signal(fd: impl AsFd) -> Option<i32> {
+    next_sent(fd).map(|sent| sent.number)
+}
+
+/// The next pending signal of a [`signalfd`], and where it comes from, without waiting.
+pub fn next_sent(fd: impl AsFd) -> Option<Sent> {
+    // `struct signalfd_siginfo`: the signal's number, an errno, the code.
     let mut info = [0u8; 128];
     match rustix::io::read(fd, &mut info) {
         Ok(n) if n == info.len() => {
             let number = u32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
-            i32::try_from(number).ok()
+            let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
+            // `SI_FROMUSER` of the kernel.
+            Some(Sent { number: i32::try_from(number).ok()?, by_process: code <= 0 })
         }
         _ => None,
     }
