@@ -103,7 +103,8 @@ pub(crate) fn runs(asked: &str) -> Result<bool> {
 /// The folder of the named lab, given by name or by file, or of the only one.
 pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
     let runtime = runtime_dir()?;
-    if let Some(name) = self::name(name)? {
+    let asked = name;
+    if let Some(name) = self::name(asked)? {
         if let Some(problem) = netloom_model::lab_name_problem(&name) {
             return Err(Usage(problem).into());
         }
@@ -111,7 +112,9 @@ pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
         if folder.exists()? {
             return Ok(folder);
         }
-        return Err(netloom_lab::Error::NoLab(name).into());
+        let by_name = asked == Some(name.as_str());
+        let file = asked.filter(|_| !by_name);
+        return Err(anyhow::anyhow!("lab {name:?}: not running; {}", instead(file)?));
     }
     let all = Folder::all(&runtime)?;
     match all.as_slice() {
@@ -123,6 +126,17 @@ pub(crate) fn chosen(name: Option<&str>) -> Result<Folder> {
             Err(Usage(format!("several labs run ({list}); name one with -l LAB")).into())
         }
     }
+}
+
+/// What to do where the named lab does not run: bring up the file that names it, or name one that runs.
+fn instead(file: Option<&str>) -> Result<String> {
+    let all = Folder::all(&runtime_dir()?)?;
+    let names: Vec<&str> = all.iter().map(Folder::name).collect();
+    Ok(match (file, names.as_slice()) {
+        (Some(file), _) => format!("`netloom up {file}` brings it up"),
+        (None, []) => "no lab is; `netloom up FILE` brings one up".to_owned(),
+        (None, names) => format!("running: {}", names.join(", ")),
+    })
 }
 
 /// Whether this user has any lab, or a node's view of one.

@@ -107,6 +107,33 @@ fn a_lab_is_named_by_flag_variable_and_file() {
 }
 
 #[test]
+fn a_file_does_not_take_down_the_lab_of_another() {
+    let machine = machine!();
+    let own = machine.file(&pair(""));
+    machine.netloom(["up".as_ref(), own.as_os_str()]).finish().code(0);
+    let other = machine.scratch().file("other.yaml", pair(""));
+    let other = other.to_str().unwrap();
+    for words in [["down", other].as_slice(), &["-l", other, "down"]] {
+        let done = machine.netloom(words).finish().code(2);
+        done.says("\"pair\" that runs is from another file").says("`netloom down pair`");
+    }
+    // By another path to its own file.
+    let link = machine.scratch().path().join("link.yaml");
+    std::os::unix::fs::symlink(&own, &link).expect("make a link");
+    machine.netloom(["down".as_ref(), link.as_os_str()]).finish().code(0);
+    // A file that was moved is still the same lab.
+    machine.netloom(["up".as_ref(), own.as_os_str()]).finish().code(0);
+    let moved = machine.scratch().path().join("moved.yaml");
+    std::fs::rename(&own, &moved).expect("move the file");
+    machine.netloom(["down".as_ref(), moved.as_os_str()]).finish().code(0);
+    let none = machine.netloom(["status", "pair"]).finish().code(1);
+    none.says("lab \"pair\": not running; no lab is; `netloom up FILE` brings one up");
+    let none = machine.netloom(["status", moved.to_str().unwrap()]).finish().code(1);
+    none.says("not running; `netloom up ").says("moved.yaml` brings it up");
+    machine.untouched();
+}
+
+#[test]
 fn the_variable_of_a_node_names_no_lab_that_is_seen_from_there() {
     let machine = machine!();
     machine.up("name: t\nnodes:\n  outer: {children: {nodes: {inner: {}}}}\n");

@@ -1,5 +1,7 @@
 //! `down`: takes a lab down, whether its process lives or not.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,8 +11,9 @@ use netloom_sys::process;
 use rustix::process::Pid;
 
 use crate::flags::Down;
+use crate::input::STDIN;
 use crate::labs::Wish;
-use crate::{labs, output};
+use crate::{Usage, labs, output};
 
 /// How long a lab process may take to end after taking its lab down.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,10 +23,45 @@ pub(crate) fn down(wish: &Wish, args: &Down) -> Result<i32> {
     if args.all {
         return all();
     }
-    let folder = labs::chosen(wish.or(args.name.as_deref())?)?;
+    let asked = wish.or(args.name.as_deref())?;
+    let folder = labs::chosen(asked)?;
+    if let Some(asked) = asked {
+        refuse_other_file(&folder, Path::new(asked))?;
+    }
     take_down(&folder)?;
     output::print(&format!("lab {}: down\n", folder.name()))?;
     Ok(0)
+}
+
+/// Refuses to take down a lab that was made from another file than the one that names it: two files may give their labs
+/// the same name. A file that was moved is the same lab, and so is its own file by another path.
+fn refuse_other_file(folder: &Folder, asked: &Path) -> Result<()> {
+    let by_name = asked.as_os_str() == folder.name();
+    if by_name || folder.is_scope() || asked == Path::new(STDIN) {
+        return Ok(());
+    }
+    // What cannot be read must not keep a lab up.
+    let Ok(Some(state)) = folder.read_state() else { return Ok(()) };
+    let Some(made) = state.file else { return Ok(()) };
+    if is_same_lab(&made, asked) {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "{asked:?}: the lab {name:?} that runs is from another file, {made:?}; `netloom down {name}` takes that down",
+        name = folder.name(),
+    ))
+    .into())
+}
+
+/// Whether two paths are one file, or a folder and a file in it, as for labs of other programs; also where one is gone.
+fn is_same_lab(made: &Path, asked: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    let (Some(made_is), Some(asked_is)) = (identity(made), identity(asked)) else { return true };
+    let folder_of = |path: &Path| {
+        let path = std::path::absolute(path).ok()?;
+        path.parent().and_then(identity)
+    };
+    made_is == asked_is || folder_of(made) == Some(asked_is) || folder_of(asked) == Some(made_is)
 }
 
 /// Takes down every lab, continuing after failures.
