@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use netloom_kit::stop;
-use netloom_tests_e2e::live::{Held, SOON, gone};
+use netloom_tests_e2e::live::{Held, SOON, gone, kill_and_wait};
 use netloom_tests_e2e::{
     Machine, descendants, machine, root_only, signal, wait_until, with_command_line,
 };
@@ -68,6 +68,27 @@ fn holds_frames(machine: &Machine) {
         let held = &machine.link(LINK)["wire"]["directions"][0]["held_packets"];
         (held.as_u64() >= Some(2)).then_some(())
     });
+}
+
+#[test]
+fn a_ping_without_all_answers_tells_of_dead_nodes_and_of_what_was_late() {
+    let machine = machine!();
+    let text = lab("").replace("b: {}\n", "b: {}\n  c: {}\n");
+    machine.up(&text.replace("links: [", "links: [[b, c], "));
+    kill_and_wait(machine.init("c"));
+    wait_until("both are told", SOON, || {
+        // The node that is dead is waited for until the timeout.
+        let ping = machine.netloom(["ping", "--all", "--timeout", "4000"]).spawn();
+        hold_up(&machine);
+        let done = ping.wait_with_output().expect("wait for it");
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("warning: dead: node \"c\"; `netloom up`"), "{errors}");
+        let late = errors.contains("warning: measured while link a:eth0--b:eth1 from a:eth0 was ");
+        assert_eq!(errors.contains("the machine did not keep up"), errors.contains("measured"));
+        late.then_some(())
+    });
+    machine.down();
 }
 
 /// The output and the errors of a program that ends with code 1.

@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use netloom_api::Client;
+use netloom_fidelity::LATE_NS;
 use netloom_lab::call::Within;
-use netloom_lab::calls::{self, PingPair, ShowPlan};
+use netloom_lab::calls::{self, PingPair, ShowFidelity, ShowPlan, Status};
 use netloom_lab::values::{Families, Whole};
-use netloom_lab::view::{Family, PairFamily, PairReachability, Reachability};
+use netloom_lab::view::{
+    Family, FidelityView, LabStatus, PairFamily, PairReachability, Reachability,
+};
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
 use netloom_node::ping::Pace;
 
-use super::up;
+use super::{behind, up};
 use crate::flags::Ping;
 use crate::labs;
 use crate::output::{or_dash, print, print_json, table};
@@ -79,6 +83,8 @@ fn pair_text(found: &PairReachability) -> String {
 /// `netloom ping --all`
 fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
     let client = labs::connect(lab)?;
+    // From inside a node it is not told.
+    let before = client.call(&ShowFidelity {}).ok();
     let (family, timeout_ms) = (Families(families.to_vec()), Whole(args.timeout));
     let found = client.call(&calls::Ping { family, timeout_ms, among: Within::ALL })?;
     if args.json {
@@ -94,8 +100,36 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
         if let Some(why) = too_slow(&plan, args.timeout) {
             tell_line!("netloom: warning: {why}");
         }
+        tell_dead(&client.call(&Status {})?);
+        if let Some(before) = before {
+            tell_late(&client, &before, args.timeout);
+        }
     }
     Ok(i32::from(!all))
+}
+
+/// Nodes that cannot answer.
+fn tell_dead(status: &LabStatus) {
+    let dead = status.nodes.iter().filter(|node| !node.alive);
+    let dead: Vec<String> = dead.take(LIST_LIMIT).map(|node| format!("{:?}", node.name)).collect();
+    if !dead.is_empty() {
+        tell_line!(
+            "netloom: warning: dead: node {}; `netloom up` of the lab's file recreates it",
+            dead.join(", ")
+        );
+    }
+}
+
+/// What was late meanwhile: then the machine was too busy, and the network may be as it should.
+fn tell_late(client: &Client, before: &FidelityView, timeout_ms: u64) {
+    let Ok(now) = client.call(&ShowFidelity {}) else { return };
+    if let Some(mark) = behind::mark(&now.since(before, LATE_NS)) {
+        mark.lines().for_each(|line| tell_line!("netloom: warning: {line}"));
+        tell_line!(
+            "netloom: warning: the machine did not keep up, so answers may have come too late; write --timeout {}",
+            timeout_ms.saturating_mul(5)
+        );
+    }
 }
 
 /// Why an answer may have come too late: by the link that delays most. The first answer across it follows a question for a
