@@ -63,6 +63,16 @@ impl Folder {
         Ok(Folder { lab: lab.to_owned(), dir })
     }
 
+    /// The labs that were recorded, by name; none where the folder cannot be read.
+    pub fn labs(root: &std::path::Path) -> Vec<String> {
+        let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let mut names: Vec<String> =
+            folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
     /// The lab.
     pub fn lab(&self) -> &str {
         &self.lab

@@ -287,6 +287,11 @@ fn a_recorder_ends_with_its_lab_and_what_it_has_stays() {
     assert_eq!(told["recording"], false);
     let found = packets(&machine, &["h1", "web", "9/udp", "--last", "5m", "-l", "past"]);
     assert_eq!(found.len(), 90);
+    for verb in ["packets h1 --last 5m", "record status", "record delete"] {
+        machine.refused(verb, 2, &["no lab is running; recorded: past; name one with -l LAB"]);
+    }
+    machine.ok("record delete -l past");
+    machine.refused("packets h1 --last 5m", 1, &["no lab is running, and none was recorded"]);
     machine.untouched();
 }
 

@@ -87,12 +87,25 @@ fn launch(folder: &Folder, keep: u64) -> Result<usize> {
 pub(super) fn chosen(lab: Option<&str>) -> Result<Recording> {
     let name = match labs::name(lab)? {
         Some(name) => name,
-        None => labs::chosen(None)?.name().to_owned(),
+        None if labs::any()? => labs::chosen(None)?.name().to_owned(),
+        None => return Err(unnamed()?),
     };
     if let Some(problem) = netloom_model::lab_name_problem(&name) {
         return Err(Usage(problem).into());
     }
     Ok(Recording::open(&Recording::root()?, &name)?)
+}
+
+/// Why no recording is meant where none is named and no lab runs.
+fn unnamed() -> Result<anyhow::Error> {
+    let recorded = Recording::labs(&Recording::root()?);
+    Ok(match recorded.as_slice() {
+        [] => anyhow::anyhow!("no lab is running, and none was recorded"),
+        names => {
+            let names = names.join(", ");
+            Usage(format!("no lab is running; recorded: {names}; name one with -l LAB")).into()
+        }
+    })
 }
 
 /// The process that records, as the kernel says.
