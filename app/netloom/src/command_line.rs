@@ -13,18 +13,36 @@ type Elsewhere = (&'static str, &'static [&'static str], &'static str);
 
 const ELSEWHERE: &[Elsewhere] = &[
     ("netloom", &["help"], "netloom --help, or netloom VERB --help"),
-    ("netloom", &["deploy", "start", "create", "launch", "lstart", "vstart"], "netloom up FILE"),
+    ("netloom", &["version"], "netloom --version"),
+    ("netloom", &["init", "template"], "netloom new"),
+    ("netloom", &["mn"], "netloom run SCRIPT, or netloom up FILE"),
+    ("netloom", &["deploy", "start", "create", "launch", "lstart"], "netloom up FILE"),
     ("netloom", &["destroy", "stop", "delete", "remove", "rm", "lclean", "wipe"], "netloom down"),
+    ("netloom", &["clean", "cleanup", "prune"], "netloom down --all"),
+    ("netloom", &["vstart"], "netloom node create NODE"),
+    ("netloom", &["vclean"], "netloom node delete NODE"),
+    ("netloom", &["save"], "netloom export lab"),
+    ("netloom", &["edit", "reload", "update"], "netloom apply FILE"),
     ("netloom", &["redeploy", "restart", "lrestart"], "netloom up --replace FILE"),
     ("netloom", &["list", "ps", "labs"], "netloom ls"),
-    ("netloom", &["inspect", "info", "linfo", "show", "net"], "netloom status"),
+    ("netloom", &["inspect", "info", "linfo", "show", "net", "dump"], "netloom status"),
     ("netloom", &["nodes"], "netloom node list"),
     ("netloom", &["links"], "netloom link list"),
     ("netloom", &["validate", "lint", "verify"], "netloom check FILE"),
-    ("netloom", &["connect", "attach", "ssh", "login", "enter"], "netloom shell NODE"),
+    ("netloom", &["connect", "attach", "ssh", "login", "enter", "xterm"], "netloom shell NODE"),
     ("netloom", &["pingall", "pingpair"], "netloom ping --all"),
-    ("netloom", &["netem", "impair", "tc"], "netloom link set LINK --delay 10ms --loss 1%"),
-    ("netloom", &["tcpdump", "sniff"], "netloom capture TARGET --write FILE"),
+    (
+        "netloom",
+        &["netem", "impair", "tc", "tools"],
+        "netloom link set LINK --delay 10ms --loss 1%",
+    ),
+    ("netloom", &["tcpdump", "sniff", "pcap", "tshark"], "netloom capture TARGET --write FILE"),
+    (
+        "netloom",
+        &["iperf", "iperf3"],
+        "netloom exec NODE -- iperf3 -c NODE, or netloom generate TARGET",
+    ),
+    ("netloom", &["traceroute", "tracepath"], "netloom why NODE NODE"),
     ("netloom", &["draw", "plot"], "netloom graph"),
     ("netloom", &["copy"], "netloom cp SRC NODE:DST"),
     ("netloom", &["completion"], "netloom completions SHELL"),
@@ -49,6 +67,10 @@ const FLAGS_ELSEWHERE: &[Elsewhere] = &[
     ("netloom shell", &["-i", "-t", "--tty", "--interactive"], "netloom shell NODE"),
     ("netloom logs", &["--tail", "-n"], "netloom logs NODE | tail"),
     ("netloom capture", &["-i", "--interface"], "netloom capture TARGET"),
+    ("netloom node set", &["--memory", "-m", "--mem"], "netloom node set NODE memory=512MiB"),
+    ("netloom node set", &["--cpu", "--cpus"], "netloom node set NODE cpu=50%"),
+    ("netloom switch create", &["--kind", "-k"], "netloom switch create NAME kind=openflow"),
+    ("netloom serve", &["--port", "-p"], "netloom serve --listen 127.0.0.1:PORT"),
 ];
 
 /// The definitions of all verbs, for help, completions and man pages.
@@ -176,6 +198,9 @@ mod tests {
             ("netloom up -f lab.yaml", Some("tip: write netloom up FILE")),
             ("netloom logs h1 --tail 5", Some("tip: write netloom logs NODE | tail")),
             ("netloom capture -i eth0", Some("tip: write netloom capture TARGET")),
+            ("netloom node set a --memory 1G", Some("write netloom node set NODE memory=512MiB")),
+            ("netloom switch create s --kind openflow", Some("NAME kind=openflow")),
+            ("netloom serve --port 80", Some("--listen 127.0.0.1:PORT")),
             ("netloom ls --unheard", None),
         ] {
             let said = said(line);
@@ -192,6 +217,9 @@ mod tests {
         };
         assert_eq!(tip("netloom deploy").as_deref(), Some("write netloom up FILE"));
         assert_eq!(tip("netloom -l x node rm").as_deref(), Some("write netloom node delete NODE"));
+        assert_eq!(tip("netloom version").as_deref(), Some("write netloom --version"));
+        assert_eq!(tip("netloom vclean").as_deref(), Some("write netloom node delete NODE"));
+        assert_eq!(tip("netloom xterm").as_deref(), Some("write netloom shell NODE"));
         assert_eq!(tip("netloom link deploy"), None);
         let command = command();
         for (_, _, write) in ELSEWHERE {

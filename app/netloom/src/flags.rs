@@ -413,7 +413,8 @@ pub(crate) enum TemplateName {
     TwoSites,
     Office,
     FrrOspf,
-    Bgp,
+    #[value(alias = "bgp")]
+    FrrBgp,
     Openflow,
     FatTree,
     CiTest,
@@ -438,9 +439,9 @@ pub(crate) struct New {
 // `example`.
 #[derive(Debug, Args)]
 pub(crate) struct Example {
-    /// Its name, as `netloom new` lists it.
+    /// Its name; without one, what there is.
     #[arg(value_name = "TEMPLATE")]
-    pub(crate) template: TemplateName,
+    pub(crate) template: Option<TemplateName>,
     /// How large it is: for fat-tree, the ports of a switch.
     pub(crate) size: Option<u32>,
     /// Leave limits out where this machine cannot set them.

@@ -2,17 +2,15 @@
 
 use std::io::{IsTerminal, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, Table, presets};
 use netloom_config::printable;
 
 /// Writes text to standard output and flushes it. A broken pipe is an error that ends the program quietly.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
     // `exit` runs no destructors, so what is buffered would be lost.
-    out.flush()?;
-    Ok(())
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output: write")
 }
 
 /// Writes text for a person to standard output: what others have named or said in it changes no terminal.

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use netloom_config::printable;
+use netloom_config::{closest, printable};
 use netloom_foreign::Import;
 use netloom_lab::launch::free_addresses::{self, Claim};
 use netloom_model::plan::Numbering;
@@ -14,6 +14,9 @@ use netloom_model::{Lab, MAX_BYTES, Plan};
 use crate::flags::Importing;
 use crate::foreign;
 use crate::input::{self, STDIN, STDIN_SHOWN, Unreadable};
+
+/// Most lab files of a folder among which one is looked for that may be meant.
+const MOST_SIMILAR: usize = 1000;
 
 /// Reads and checks a lab file.
 ///
@@ -151,7 +154,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     if path.is_dir() {
         return Err(fail("read")(io::Error::from(io::ErrorKind::IsADirectory)).into());
     }
-    let file = open(path).map_err(fail("open"))?;
+    let file = open(path).map_err(|error| fail("open")(with_similar(path, error)))?;
     // By its size first: the message can tell it, and nothing has to be read.
     if let Some(too_large) = too_large(file.metadata().map_err(fail("look at"))?.len()) {
         return Err(too_large.into());
@@ -159,6 +162,35 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(fail("read"))?;
     too_large(text.len() as u64).map_or(Ok(text), |too_large| Err(too_large.into()))
+}
+
+/// The error at a file that is not there, with the lab file beside it that may be meant.
+fn with_similar(path: &Path, error: io::Error) -> io::Error {
+    match similar(path) {
+        Some(near) if error.kind() == io::ErrorKind::NotFound => {
+            let near = path.with_file_name(near);
+            io::Error::new(error.kind(), format!("{error}; did you mean {near:?}?"))
+        }
+        _ => error,
+    }
+}
+
+/// The lab file in the same folder whose name is that of `path` with another ending or none, or similar.
+fn similar(path: &Path) -> Option<String> {
+    let plain = |name: &str| {
+        let endings = [".yaml", ".yml"].into_iter();
+        endings.filter_map(|ending| name.strip_suffix(ending)).next().map(str::to_owned)
+    };
+    let asked = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| plain(name).is_some()).take(MOST_SIMILAR).collect();
+    names.sort();
+    let asked_plain = plain(asked).unwrap_or_else(|| asked.to_owned());
+    let same = names.iter().find(|name| plain(name).as_ref() == Some(&asked_plain));
+    same.cloned().or_else(|| closest(asked, names.iter().map(String::as_str)).map(str::to_owned))
 }
 
 /// Opens a lab file. A FIFO would wait for ever for somebody who writes to it; one that the caller's shell has opened, as
@@ -211,6 +243,28 @@ pub(crate) fn base(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_file_that_is_not_there_the_one_that_may_be_meant_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["office.yaml", "two-sites.yml", "notes.txt"] {
+            std::fs::write(folder.path().join(name), "nodes: {}\n").unwrap();
+        }
+        for (asked, near) in [
+            ("office", Some("office.yaml")),
+            ("office.yml", Some("office.yaml")),
+            ("ofice.yaml", Some("office.yaml")),
+            ("two-sites", Some("two-sites.yml")),
+            ("notes", None),
+            ("other.yaml", None),
+            ("none/office.yaml", None),
+        ] {
+            let told = read(&folder.path().join(asked)).unwrap_err().to_string();
+            assert!(told.contains(": open: No such file or directory"), "{told}");
+            assert_eq!(told.contains("did you mean"), near.is_some(), "{told}");
+            assert!(near.is_none_or(|near| told.ends_with(&format!("{near}\"?"))), "{told}");
+        }
+    }
 
     #[test]
     fn only_what_the_caller_has_opened_is_a_descriptor() {

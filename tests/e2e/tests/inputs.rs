@@ -9,11 +9,21 @@ fn files_that_are_none() {
     let machine = Machine::new();
     machine.netloom(["up", "not-there.yaml"]).finish().code(2).says("not-there.yaml");
     machine.netloom(["check", "not-there.yaml"]).finish().code(2).says("not-there.yaml");
+    machine.netloom(["import", "not-there"]).finish().code(2).says("\"not-there\": open: No such");
     machine.netloom(["up", "/"]).finish().code(2).says("/");
     machine.scratch().file("bytes.yaml", [0x6e, 0x61, 0xff, 0xfe]);
     machine.netloom(["check", "bytes.yaml"]).finish().code(2);
     machine.scratch().file("empty.yaml", "");
     machine.netloom(["check", "empty.yaml"]).finish().code(2);
+    machine.scratch().file("own.yaml", pair(""));
+    machine.netloom(["up", "own"]).finish().code(2).says("did you mean \"own.yaml\"?");
+    machine.netloom(["import", "own.yaml"]).finish().code(2).says("it is a lab file already");
+    for (picture, tip) in [("lab.png", "dot -Tpng"), ("LAB.PDF", "dot -Tpdf")] {
+        let words = ["graph", "own.yaml", "-o", picture];
+        machine.netloom(words).finish().code(2).says("netloom draws SVG").says(tip);
+        assert!(!machine.scratch().path().join(picture).exists(), "{picture}");
+    }
+    machine.netloom(["graph", "own.yaml", "--dot", "-o", "lab.ps"]).finish().code(0);
     machine.untouched();
 }
 

@@ -8,7 +8,7 @@ use netloom_tests_e2e::{machine, needs};
 fn a_template_is_written_checked_and_not_replaced() {
     let machine = machine!();
     let listed = machine.netloom(["new"]).ok();
-    for name in ["two-sites", "office", "frr-ospf", "bgp", "openflow", "fat-tree", "ci-test"] {
+    for name in ["two-sites", "office", "frr-ospf", "frr-bgp", "openflow", "fat-tree", "ci-test"] {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
         let file = machine.scratch().path().join(format!("{name}.yaml"));
         let file = file.to_str().unwrap();
@@ -21,6 +21,9 @@ fn a_template_is_written_checked_and_not_replaced() {
         again.says("is there already; --force replaces it");
         machine.netloom(["new", name, "--force", "-o", file]).finish().code(0);
     }
+    assert_eq!(machine.netloom(["example"]).ok(), listed);
+    // As it was called before.
+    machine.netloom(["new", "bgp"]).finish().code(2).says("\"frr-bgp.yaml\" is there already");
     let tree = machine.netloom(["new", "fat-tree", "6", "-o", "dc.yaml"]).ok();
     assert_eq!(tree, "dc.yaml: written; netloom up dc.yaml\n");
     let text = std::fs::read_to_string(machine.scratch().path().join("dc.yaml")).unwrap();

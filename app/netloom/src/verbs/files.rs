@@ -1,5 +1,6 @@
 //! Verbs that need no running lab: `check`, `schema`, `graph` of a file, completions, man pages.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -11,7 +12,7 @@ use netloom_model::{Plan, drawing};
 use crate::command_line::command;
 use crate::flags::{Check, Graph};
 use crate::labs::Wish;
-use crate::{completing, labs, man, output, source, whole_file};
+use crate::{Usage, completing, labs, man, output, source, whole_file};
 
 /// `netloom check`
 pub(crate) fn check(args: &Check) -> Result<i32> {
@@ -59,9 +60,26 @@ pub(crate) fn schema() -> Result<i32> {
     Ok(0)
 }
 
+/// Endings of pictures that others make of Graphviz' format. A file of that format under such a name opens nowhere.
+const PICTURES: [&str; 7] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps"];
+
+fn refuse_picture(path: &Path) -> Result<()> {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default().to_lowercase();
+    match PICTURES.contains(&ending.as_str()) {
+        true => Err(Usage(format!(
+            "{path:?}: netloom draws SVG; name a file .svg, or write netloom graph | dot -T{ending} -o FILE"
+        ))
+        .into()),
+        false => Ok(()),
+    }
+}
+
 /// `netloom graph`
 pub(crate) fn graph(wish: &Wish, args: &Graph) -> Result<i32> {
     let asked = wish.or(args.name.as_deref())?;
+    if let Some(path) = args.output.as_deref().filter(|_| !args.svg && !args.dot) {
+        refuse_picture(path)?;
+    }
     let file = match (&args.file, args.name.as_deref()) {
         (Some(file), _) => Some(file.clone()),
         // A running lab comes before a file of the same name.

@@ -17,11 +17,18 @@ pub(crate) fn import(args: &Import) -> Result<i32> {
         match args.from == Path::new(input::STDIN) {
             true => input::read().map(drop)?,
             false => {
-                fs::metadata(&args.from).with_context(|| format!("{:?}: open", args.from))?;
+                let shown = || format!("{:?}", args.from);
+                let unreadable =
+                    |source| input::Unreadable { shown: shown(), operation: "open", source };
+                fs::metadata(&args.from).map_err(unreadable)?;
             }
         }
         let what = "no lab of containerlab, Kathara, Mininet, GNS3, CORE, IMUNES or netlab";
-        return Err(Usage(format!("{:?}: {what}", source::shown(&args.from))).into());
+        let own = match args.from.is_file() && source::lab(&args.from, None).is_ok() {
+            true => "; it is a lab file already: `netloom up` takes it as it is",
+            false => "",
+        };
+        return Err(Usage(format!("{:?}: {what}{own}", source::shown(&args.from))).into());
     };
     let base = match &args.output {
         Some(output) => base(output, &lab.folder),

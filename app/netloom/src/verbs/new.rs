@@ -45,7 +45,7 @@ const TEMPLATES: [Template; 7] = [
         "DHCP, DNS and a firewall with NAT (dnsmasq, nftables, udhcpc)"
     ),
     template!(FrrOspf, "frr-ospf.yaml", "routers that find another way by OSPF (frr)"),
-    template!(Bgp, "frr-bgp.yaml", "spines and leaves, each leaf an autonomous system (frr)"),
+    template!(FrrBgp, "frr-bgp.yaml", "spines and leaves, each leaf an autonomous system (frr)"),
     template!(
         Openflow,
         "openflow.yaml",
@@ -80,7 +80,11 @@ pub(crate) fn new(args: &New) -> Result<i32> {
 
 /// `netloom example`
 pub(crate) fn example(wish: &Wish, args: &Example) -> Result<i32> {
-    let template = find(args.template);
+    let Some(name) = args.template else {
+        output::print(&list())?;
+        return Ok(0);
+    };
+    let template = find(name);
     let folder = Store::folder()?.with_file_name("examples");
     // Root brings up what is in it: nobody else may be able to change that.
     TrustedDir::make_in_home(&folder).with_context(|| format!("{folder:?}: create"))?;
