@@ -11,7 +11,7 @@
 mod comments;
 mod layout;
 mod levels;
-mod tokens;
+pub(crate) mod tokens;
 
 use crate::text::decode;
 use crate::{Diagnostics, Kind, Node, Place, Report, load};
@@ -21,7 +21,7 @@ use tokens::{Token, What, tokens};
 const MARK: char = '\u{feff}';
 
 /// Why a text stays as it is: a place in it, and the reason.
-struct Unkept {
+pub(crate) struct Unkept {
     place: Place,
     message: String,
     help: Option<&'static str>,
@@ -84,7 +84,7 @@ fn changed(place: Place) -> Unkept {
 }
 
 /// The text without a byte order mark, with one kind of line break: all of YAML's mean the same (YAML 1.2.2, 5.4).
-fn unified(text: &str) -> String {
+pub(crate) fn unified(text: &str) -> String {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     text.replace("\r\n", "\n").replace('\r', "\n")
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod brackets;
+pub mod cursor;
 mod diagnostic;
 mod format;
 pub mod likely;

@@ -49,7 +49,7 @@ pub use crate::ids::{LinkId, LinkSide, LinkSlot, NodeId, Slot, SwitchSlot};
 pub(crate) use build::build;
 pub use door::WayBack;
 pub use error::{PlanError, WIRE_AT_DOOR};
-pub use hints::hints;
+pub use hints::{Hint, hints, hints_on_nodes};
 pub use hosts::HostAddress;
 pub use linking::{NewEnd, NewLink};
 pub use neighbours::Neighbours;

@@ -1,5 +1,7 @@
 //! The keys of the lab file in words, for the manual and the guide, made from the parser's tables.
 
+use netloom_config::cursor::Step;
+
 use crate::file::table::{Key, Object, Value};
 use crate::keys::hosts::HOSTS_FILE;
 use crate::keys::{LAB, NODE};
@@ -57,7 +59,75 @@ fn below(root: &'static Object) -> Vec<Keys> {
     found.into_iter().map(in_words).collect()
 }
 
+/// What may be written at a path of the file: keys of a map, and words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// The keys of the maps that the value may be.
+    pub keys: Vec<KeyInWords>,
+    /// Words that the value may be.
+    pub words: Vec<&'static str>,
+}
+
+/// What may be written as the value at a path.
+pub fn choices(path: &[Step<'_>]) -> Choices {
+    let mut found = Choices::default();
+    for value in values_at(path) {
+        match value {
+            Value::Object(object) | Value::Shared(object) => found.keys.extend(keys_of(object)),
+            Value::Node => found.keys.extend(keys_of(&NODE)),
+            Value::Choice(words) => found.words.extend(words.iter()),
+            Value::Boolean => found.words.extend(["true", "false"]),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What a key of the map at a path is about.
+pub fn key_at(path: &[Step<'_>], name: &str) -> Option<KeyInWords> {
+    choices(path).keys.into_iter().find(|key| key.name == name)
+}
+
+/// The kinds of values that the value at a path may have, without their alternatives and descriptions.
+fn values_at(path: &[Step<'_>]) -> Vec<&'static Value> {
+    static WHOLE: Value = Value::Object(&LAB);
+    let mut found = vec![];
+    flatten(&WHOLE, &mut found);
+    for step in path {
+        let mut inner = vec![];
+        for value in found {
+            let next = match (value, step) {
+                (Value::Object(object) | Value::Shared(object), Step::Key(name)) => {
+                    object.key(name)
+                }
+                (Value::Node, Step::Key(name)) => NODE.key(name),
+                (Value::Map(value), Step::Key(_)) => Some(*value),
+                (
+                    Value::List(value, _) | Value::Pair(value) | Value::AnyList(value),
+                    Step::Item,
+                ) => Some(*value),
+                _ => None,
+            };
+            next.into_iter().for_each(|value| flatten(value, &mut inner));
+        }
+        found = inner;
+    }
+    found
+}
+
+fn flatten(value: &'static Value, found: &mut Vec<&'static Value>) {
+    match value {
+        Value::AnyOf(kinds) => kinds.iter().for_each(|kind| flatten(kind, found)),
+        Value::Called(_, value) => flatten(value, found),
+        value => found.push(value),
+    }
+}
+
 fn in_words(object: &'static Object) -> Keys {
+    Keys { of: object.name, about: object.doc, keys: keys_of(object) }
+}
+
+fn keys_of(object: &'static Object) -> Vec<KeyInWords> {
     let key = |kind: Option<&'static str>, key: &'static Key| KeyInWords {
         name: key.name,
         value: words(&key.value),
@@ -69,7 +139,7 @@ fn in_words(object: &'static Object) -> Keys {
     for kind in object.kinds {
         keys.extend(kind.keys.iter().map(|of_kind| key(Some(kind.kind), of_kind)));
     }
-    Keys { of: object.name, about: object.doc, keys }
+    keys
 }
 
 /// The kinds of maps that a value may hold.
@@ -156,6 +226,26 @@ mod tests {
             }
         }
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_path_leads_to_keys_and_words() {
+        let key = Step::Key;
+        let names =
+            |path: &[Step<'_>]| choices(path).keys.iter().map(|key| key.name).collect::<Vec<_>>();
+        assert!(names(&[]).contains(&"nodes") && names(&[key("nodes")]).is_empty());
+        assert!(names(&[key("nodes"), key("h1")]).contains(&"forwarding"));
+        let child = [key("nodes"), key("a"), key("children"), key("nodes"), key("b")];
+        assert!(names(&child).contains(&"children"));
+        assert!(names(&[key("links"), Step::Item]).contains(&"ends"));
+        assert!(names(&[key("links"), Step::Item, key("a"), key("loss")]).contains(&"bursts"));
+        let words = choices(&[key("switches"), key("s"), key("kind")]).words;
+        assert_eq!(words, ["kernel", "shm", "openflow"]);
+        assert_eq!(choices(&[key("nodes"), key("a"), key("privileged")]).words, ["true", "false"]);
+        assert_eq!(choices(&[key("no"), Step::Item]), Choices::default());
+        let about = key_at(&[key("switches"), key("s")], "mtu").unwrap();
+        assert!(about.about.starts_with("MTU of the segment"), "{about:?}");
+        assert!(key_at(&[key("switches")], "mtu").is_none());
     }
 
     #[test]

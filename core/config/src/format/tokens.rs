@@ -9,7 +9,7 @@ use crate::Place;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Dash,
     Colon,
     Comma,
@@ -34,7 +34,7 @@ pub(super) enum What {
 
 /// A token, with its place counted from 0 in lines and characters.
 #[derive(Clone, Debug)]
-pub(super) struct Token<'t> {
+pub(crate) struct Token<'t> {
     pub what: What,
     pub text: &'t str,
     pub line: usize,
@@ -52,6 +52,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Unkept> {
     let mut cutter = Cutter::new(text);
     cutter.run()?;
     Ok(cutter.tokens)
+}
+
+/// The tokens of a text that may be unfinished, and what is left of it: nothing, unless it has something that cannot be cut.
+pub(crate) fn tokens_before_error(text: &str) -> (Vec<Token<'_>>, &str) {
+    let mut cutter = Cutter::new(text);
+    let rest = if cutter.run().is_err() { &text[cutter.at..] } else { "" };
+    (cutter.tokens, rest)
 }
 
 /// Comments on lines of their own, which belong to what is before or behind them.

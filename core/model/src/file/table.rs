@@ -124,6 +124,11 @@ impl Object {
         self.all_keys().map(|key| key.name)
     }
 
+    /// The value of one of its keys.
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Value> {
+        self.all_keys().find(|key| key.name == name).map(|key| &key.value)
+    }
+
     /// Its keys: the common ones, then those of each kind.
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &'static Key> {
         let of_kinds = self.kinds.iter().flat_map(|kind| kind.keys);

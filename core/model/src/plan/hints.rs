@@ -9,8 +9,22 @@ use super::segment::{Segment, topology};
 use crate::kinds::NodeKind;
 use crate::lab::{End, Lab, Node};
 
+/// Something that is probably not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// The node that it is about.
+    pub node: String,
+    /// What it is, and what to write instead.
+    pub words: String,
+}
+
 /// The hints on a lab, in words.
 pub fn hints(lab: &Lab) -> Vec<String> {
+    hints_on_nodes(lab).into_iter().map(|hint| hint.words).collect()
+}
+
+/// The hints on a lab, with their nodes.
+pub fn hints_on_nodes(lab: &Lab) -> Vec<Hint> {
     // With `routing: none` the file says itself where packets go.
     if !lab.routing {
         return vec![];
@@ -42,11 +56,12 @@ pub fn hints(lab: &Lab) -> Vec<String> {
         let apart = |(a, b)| (a != b).then(|| Some((only(a, b)?, only(b, a)?))).flatten();
         if let Some((first, second)) = pairs.find_map(apart) {
             let (first, second) = (first.name(lab), second.name(lab));
-            all.push(format!(
-                "node {:?} joins the networks of {first:?} and {second:?} and does not forward between them; write \
-                 `forwarding: true`, or `forwarding: false` if that is meant",
-                lab.nodes[index].name
-            ));
+            let node = lab.nodes[index].name.clone();
+            let words = format!(
+                "node {node:?} joins the networks of {first:?} and {second:?} and does not forward between them; write \
+                 `forwarding: true`, or `forwarding: false` if that is meant"
+            );
+            all.push(Hint { node, words });
         }
     }
     all
