@@ -142,6 +142,8 @@ pub(crate) enum Verb {
     Serve(Serve),
     /// Serve labs to agents by the Model Context Protocol, on standard input and output.
     Mcp(Mcp),
+    /// Serve editors by the Language Server Protocol, on standard input and output: errors, completion, hover, renaming.
+    Lsp,
     /// Run a program in a node.
     Exec(Exec),
     /// Open a shell in a node.

@@ -24,6 +24,7 @@ mod list;
 mod listening;
 mod logs;
 mod losses;
+mod lsp;
 mod machine;
 mod mcp;
 mod measure;
@@ -97,6 +98,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Measure(args) => measure::measure(lab, &args),
         Verb::Serve(args) => serve::serve(&wish, &args),
         Verb::Mcp(args) => mcp::mcp(lab, &args),
+        Verb::Lsp => lsp::lsp(),
         Verb::Exec(args) => enter::exec(lab, args),
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Guard(args) => guard::guard(lab, &args),

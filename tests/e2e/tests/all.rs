@@ -64,6 +64,7 @@ mod links;
 mod logs;
 mod loops;
 mod losses;
+mod lsp;
 mod mcp;
 mod measure;
 mod measure_while;

@@ -551,6 +551,7 @@ const USES: &[Uses] = &[
             ("netloom mcp --read-only -l office", "for an agent that may look at one lab"),
         ],
     ),
+    uses("lsp", &[("netloom lsp", "what an editor starts for lab files")]),
     uses("plug", &[("netloom plug eth1 wall", "join a card of the host to a switch")]),
     Uses {
         verb: "capture",

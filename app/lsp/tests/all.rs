@@ -1,0 +1,5 @@
+//! Tests of this crate from outside, in one executable.
+
+#[path = "support/outside.rs"]
+mod outside;
+mod seeds;
