@@ -163,8 +163,11 @@ impl<'t> Ruler<'t> {
         Ruler { lines, text, line: usize::MAX, column: 0, byte: 0, units: 0 }
     }
 
-    /// The position of a character of a line, both from 0, and its byte.
+    /// The position of a character of a line, both from 0, and its byte; the end for one beyond the text, where errors about what
+    /// is missing may stand.
     pub(crate) fn at(&mut self, line: usize, column: usize) -> (Position, usize) {
+        let last = self.lines.starts.len().saturating_sub(1);
+        let (line, column) = if line > last { (last, usize::MAX) } else { (line, column) };
         let column = column.saturating_add(skipped(self.text, line));
         if line != self.line || column < self.column {
             let start = self.lines.starts.get(line).copied().unwrap_or(self.text.len());
@@ -210,7 +213,7 @@ mod tests {
         assert_eq!((at(1, 0), at(2, 5), at(2, 6), at(3, 0)), (10, 22, 24, 24));
         assert_eq!(at(u32::MAX, u32::MAX), text.len());
         assert_eq!(lines.position(text, 0, 4), Position { line: 0, character: 5 });
-        assert_eq!(lines.position(text, 9, 9), Position { line: 9, character: 0 });
+        assert_eq!(lines.position(text, 9, 9), Position { line: 2, character: 6 });
         assert_eq!(lines.place(text, Position { line: 0, character: 5 }), (0, 4));
         assert_eq!(lines.place(text, Position { line: 7, character: 5 }), (2, 6));
         assert_eq!(lines.whole(text).end, Position { line: 2, character: 6 });
