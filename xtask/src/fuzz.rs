@@ -1,5 +1,5 @@
 //! `fuzz [SECONDS [TARGET]]`: every target in `fuzz/` for that long, on its seeds in git. Before that:
-//! attacks on labs, 25 times as often as in an ordinary test run; captures killed and files cut at a
+//! attacks on labs, 25 times as often as in an ordinary test run; captures and recorders killed and files cut at a
 //! thousand moments and places; the properties of `core/` in twenty thousand cases; the API against its document
 //! by schemathesis.
 //!
@@ -15,6 +15,8 @@ use crate::workspace;
 
 /// Kills of a capture to a single file, and as many of one with rotating files.
 const KILLS: &str = "1000";
+/// Rounds of six kills of a recorder: a thousand.
+const RECORDER_ROUNDS: &str = "167";
 /// Cases per property.
 const CASES: &str = "20000";
 /// Requests for each operation of the API.
@@ -107,6 +109,10 @@ fn kill_and_cut() -> Result<()> {
     kills.args(["netloom-capture", "--lib", "integration::kill", "--", "--nocapture"]);
     kills.arg("--test-threads=1");
     workspace::must(kills.env("NETLOOM_CAPTURE_KILLS", KILLS))?;
+    println!("a recorder killed at as many");
+    let mut recorder = workspace::cargo(&test);
+    recorder.args(["netloom-record", "--lib", "integration::kill::a_killed", "--", "--nocapture"]);
+    workspace::must(recorder.env("NETLOOM_ROUNDS", RECORDER_ROUNDS))?;
     println!("files cut at a thousand places");
     let mut cuts = workspace::cargo(&test);
     workspace::must(cuts.args(["netloom-pcap", "--lib", "cut"]))

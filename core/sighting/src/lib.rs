@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod filter;
 mod flow;
 mod index;
 mod segment;
@@ -18,7 +19,7 @@ mod summary;
 
 pub use block::{Block, Blocks, Head, Seen, blocks};
 pub use flow::{Flow, Key, link_key, node_key, pair_key, service_key};
-pub use index::{Group, Index};
+pub use index::{Brief, Group, Index};
 pub use segment::{Kept, Segment};
 pub use summary::summary;
 

@@ -283,6 +283,43 @@ fn a_damaged_index_is_refused() {
 }
 
 #[test]
+fn a_page_says_which_keys_an_index_cannot_have() {
+    let mut index = Index::default();
+    let keys =
+        |group: u32| (0..2000).map(move |at| (group * 2000 + at).wrapping_mul(2_654_435_761));
+    for number in 0..5 {
+        let at = u64::from(number);
+        let mut keys: Vec<u32> = keys(number).collect();
+        keys.sort_unstable();
+        index.groups.push(Group { at, end: at + 1, keys, ..Group::default() });
+    }
+    index.end = 5;
+    let bytes = index.encode();
+    assert_eq!(Index::decode(&bytes), Ok(index.clone()));
+    // The head alone leads to a page.
+    let length = Brief::length(&bytes[..64]).unwrap();
+    let brief = Brief::decode(&bytes[..length]).unwrap();
+    let page =
+        |key: u32| &bytes[usize::try_from(brief.page(key).unwrap()).unwrap()..][..Brief::PAGE];
+    for key in (0..5).flat_map(keys) {
+        assert_eq!(brief.may_have(page(key), key), Some(true));
+    }
+    let others = (10_000_u32..20_000).map(|at| at.wrapping_mul(2_654_435_761));
+    let wrong = others.filter(|key| brief.may_have(page(*key), *key) == Some(true)).count();
+    assert!(wrong < 200, "{wrong} of 10,000");
+    let (from, length) = brief.keys();
+    assert_eq!(from + length, bytes.len() as u64);
+    let keys = &bytes[usize::try_from(from).unwrap()..];
+    assert_eq!(brief.clone().with_keys(keys), Ok(index));
+    // A damaged page is one that says nothing, and makes the whole one of nobody.
+    let mut damaged = bytes.clone();
+    let at = usize::try_from(brief.page(7).unwrap()).unwrap();
+    damaged[at] ^= 1;
+    assert_eq!(brief.may_have(&damaged[at..at + Brief::PAGE], 7), None);
+    assert_eq!(Index::decode(&damaged), Err(Error::Index("its pages do not fit")));
+}
+
+#[test]
 fn an_index_whose_groups_do_not_fit_is_refused() {
     let (_, index, _) = record(&frames(3, 4000), &LINKS);
     let refused = |change: &dyn Fn(&mut Vec<Group>)| {
@@ -363,7 +400,7 @@ fn seeds_are_read_as_far_as_they_are_whole() {
     assert_eq!(count("segment-with-a-length-of-zero"), 0);
     for (name, why) in [
         ("index-damaged", "damaged"),
-        ("index-of-version-two", "of another kind or version"),
+        ("index-of-version-one", "of another kind or version"),
         ("short", "too short"),
     ] {
         assert_eq!(Index::decode(&seed(name)), Err(Error::Index(why)), "{name}");

@@ -23,6 +23,18 @@ pub enum Error {
         /// The process, if it can be seen.
         pid: Option<i32>,
     },
+    /// What was recorded is of another lab of this name, which is there.
+    #[error(
+        "lab {lab:?}: {folder:?} has the recording of another lab of this name, which is in {other:?}; take that down, or set NETLOOM_DATA_DIR for one of them"
+    )]
+    Another {
+        /// The name of both.
+        lab: String,
+        /// The recording.
+        folder: std::path::PathBuf,
+        /// The other lab's folder.
+        other: std::path::PathBuf,
+    },
     /// A question that cannot be answered.
     #[error("{0}")]
     Question(String),

@@ -1,15 +1,15 @@
 //! Where a recording is: one folder a lab, with its segments, their indexes, a lock and a status file.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use netloom_sighting::Index;
 use netloom_sys::Failure;
 use netloom_sys::trusted::{TrustedDir, is_missing};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::status::{Status, Told};
+use crate::stored::Stored;
 use crate::{Error, Result};
 
 const LOCK: &str = "lock";
@@ -40,7 +40,7 @@ impl Folder {
     ///
     /// # Errors
     /// It cannot be made, or others could change it.
-    pub fn make(root: &std::path::Path, lab: &str) -> Result<Folder> {
+    pub fn make(root: &Path, lab: &str) -> Result<Folder> {
         loop {
             match TrustedDir::make_in_home(root)?.make_dir(lab) {
                 // Its recording was deleted before it was open.
@@ -54,7 +54,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`Error::None`]; others could change it.
-    pub fn open(root: &std::path::Path, lab: &str) -> Result<Folder> {
+    pub fn open(root: &Path, lab: &str) -> Result<Folder> {
         let none = || Error::None { lab: lab.to_owned() };
         if !root.is_dir() {
             return Err(none());
@@ -79,7 +79,7 @@ impl Folder {
     }
 
     /// Its path.
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
@@ -142,10 +142,11 @@ impl Folder {
         Ok(found)
     }
 
-    /// The index of a segment that is stored; `None` if the segment has to be read instead.
-    pub(crate) fn index(&self, number: u64) -> Option<Index> {
-        let bytes = self.dir.read(index_name(number)).ok().flatten()?;
-        Index::decode(&bytes).ok().filter(|index| index.head.number == number)
+    /// The index of a segment that is stored, of which only the head was read; `None` if the segment has to be read instead.
+    pub(crate) fn index(&self, number: u64) -> Option<Stored> {
+        let file = self.dir.open_file(index_name(number), OFlags::RDONLY).ok()?;
+        let stored = Stored::read(file)?;
+        (stored.brief.index.head.number == number).then_some(stored)
     }
 
     /// Removes a segment with its index: that first, since nothing would remove one without a segment.
@@ -243,6 +244,21 @@ impl Folder {
                 let problem = format!("{}; it counts as missing", netloom_sys::describe(&error));
                 Told { status: Status::default(), problem: Some(problem) }
             }
+        }
+    }
+
+    /// Refuses the recording of another lab of this name that is there, in another runtime folder: in one ring, nobody could tell
+    /// their links and nodes apart. `told` is what its recorder said last, `lab` the folder of the lab that is meant.
+    ///
+    /// # Errors
+    /// [`Error::Another`].
+    pub fn refuse_another(&self, told: &Status, lab: &Path) -> Result<()> {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        match real(&told.runtime) {
+            Some(other) if real(lab).as_ref() != Some(&other) => {
+                Err(Error::Another { lab: self.lab.clone(), folder: self.path().to_owned(), other })
+            }
+            _ => Ok(()),
         }
     }
 

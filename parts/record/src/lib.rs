@@ -17,6 +17,7 @@ mod search;
 mod start;
 mod status;
 mod store;
+mod stored;
 
 pub use error::{Error, Result};
 pub use folder::{Folder, Segments};

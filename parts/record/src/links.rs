@@ -77,8 +77,8 @@ impl Known<'_> {
 
 /// The links of a segment; none of one that is gone or cannot be read, which the search tells.
 fn links(folder: &Folder, number: u64) -> Vec<String> {
-    if let Some(index) = folder.index(number) {
-        return index.links;
+    if let Some(stored) = folder.index(number) {
+        return stored.brief.index.links;
     }
     let segment = folder.dir().read(segment_name(number)).ok().flatten().unwrap_or_default();
     let name = |block: Block<'_>| match block {

@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 
 use crate::folder::{Folder, segment_name};
 use crate::question::Question;
+use crate::stored::Stored;
 use crate::{Result, start};
 
 /// Longest block that is read to complete a sighting: a frame of 256 MiB is the most that a capture file has.
@@ -191,7 +192,11 @@ impl Opened {
         let length =
             file.metadata().map_err(Failure::of(path.display().to_string(), "look at"))?.len();
         // An index of a longer segment is not of this one.
-        let (index, whole) = match index.filter(|index| index.end <= length) {
+        let index = index.filter(|stored| stored.brief.index.end <= length);
+        if index.as_ref().is_some_and(|stored| !may_answer(question, stored)) {
+            return Ok(Opening::Empty);
+        }
+        let (index, whole) = match index.and_then(Stored::whole) {
             Some(index) => (index, None),
             None => {
                 // A file with a hole may say any length.
@@ -204,13 +209,14 @@ impl Opened {
                 }
             }
         };
-        if question.is_of_this_start() && is_of_other_start(&file, &path)? {
-            return Ok(Opening::Empty);
-        }
         let links = index.links.iter().map(|link| Rc::from(link.as_str())).collect();
         let mut opened = Opened { number, file, path, groups: vec![], links, whole, index };
         opened.choose(question);
-        Ok(if opened.groups.is_empty() { Opening::Empty } else { Opening::Open(opened) })
+        let is_other = |opened: &Opened| is_of_other_start(&opened.file, &opened.path);
+        if opened.groups.is_empty() || question.is_of_this_start() && is_other(&opened)? {
+            return Ok(Opening::Empty);
+        }
+        Ok(Opening::Open(opened))
     }
 
     /// Keeps only groups that may hold what is asked for.
@@ -232,7 +238,7 @@ impl Opened {
     }
 
     fn order(&self, time_ns: u64) -> i64 {
-        time_ns.cast_signed().wrapping_sub(self.index.head.clock)
+        order(time_ns, &self.index)
     }
 
     /// Appends what is asked for in a group; returns the number of bytes looked at.
@@ -304,6 +310,18 @@ impl Opened {
         let end = at.saturating_add(length).min(whole.len());
         Ok(whole.get(at..end).unwrap_or_default().into())
     }
+}
+
+fn order(time_ns: u64, index: &Index) -> i64 {
+    time_ns.cast_signed().wrapping_sub(index.head.clock)
+}
+
+/// Whether a segment may have what is asked for, by little of its index.
+fn may_answer(question: &Question, stored: &Stored) -> bool {
+    let index = &stored.brief.index;
+    let in_time =
+        |group: &Group| question.has_some(group.first..=group.last, order(group.last, index));
+    index.groups.iter().any(in_time) && question.keys().iter().all(|keys| stored.may_have(keys))
 }
 
 /// Whether a segment is of another start of the machine than this one: its boot time is another's.

@@ -26,6 +26,10 @@ const MOST_SEGMENT: u64 = 64 << 20;
 /// Blocks are written when this many bytes wait, and at the end of each run.
 const WRITE: usize = 1 << 20;
 
+/// Bytes of a sighting's block beside those of its frame, at most; and of the head of a segment with some hundred links.
+const SIGHTING: u64 = 64;
+const HEAD: u64 = 64 << 10;
+
 /// A larger difference between two readings of realtime minus boot time is a step of the clock.
 const STEP_NS: u64 = 10_000_000;
 
@@ -130,7 +134,7 @@ impl Store {
             }
         }
         store.make_room(0)?;
-        match store.begin() {
+        match store.begin(0) {
             // It records as soon as there is room.
             Err(error) if is_full(&error) => {
                 store.give_way(&error);
@@ -201,12 +205,18 @@ impl Store {
     }
 
     fn add(&mut self, link: u32, record: &run::Record<'_>) {
-        if self.open.as_ref().is_some_and(|open| open.segment.bytes() >= self.segment) {
+        // A sighting has no more bytes, beside those of its block.
+        let more = record.bytes.len() as u64 + SIGHTING;
+        let is_full = |open: &Open| {
+            let bytes = open.segment.bytes();
+            bytes > open.head && bytes + more > self.segment
+        };
+        if self.open.as_ref().is_some_and(is_full) {
             self.close();
         }
         if self.open.is_none()
             && !self.is_stuck
-            && let Err(error) = self.begin()
+            && let Err(error) = self.begin(more)
         {
             self.is_stuck = !self.give_way(&error);
         }
@@ -223,10 +233,12 @@ impl Store {
         }
     }
 
-    /// Begins a segment, with its head: it is readable from its first moment.
-    fn begin(&mut self) -> Result<()> {
-        // With its index, which is smaller than a quarter of it.
-        self.make_room(self.segment + self.segment / 4)?;
+    /// Begins a segment, with its head: it is readable from its first moment. Its first block has so many bytes.
+    fn begin(&mut self, first: u64) -> Result<()> {
+        // A block may have more bytes than segments have else. The index is smaller than half of a segment: a frame has at least 76
+        // bytes there, and at most six keys of four bytes and as many twelve bits here.
+        let bytes = self.segment.max(first + HEAD);
+        self.make_room(bytes + bytes / 2)?;
         let number = self.next;
         let (clock, mut first) = ((self.offset)(), vec![]);
         let about = ng::Section {

@@ -215,8 +215,17 @@ fn what_a_killed_store_left_is_indexed_and_kept() {
     second.finish();
     let (all, looked) = found(root.path(), &everything());
     assert_eq!((all.len(), looked.segments), (5999, 2));
-    // A damaged index costs as little as a missing one.
-    std::fs::write(root.path().join("lab/0000000001.index"), b"NLIX and more").unwrap();
+    // A damaged index costs as little as a missing one, wherever it is damaged.
+    let path = root.path().join("lab/0000000001.index");
+    for at in [0, 9, index.len() / 2, index.len() - 1] {
+        let mut damaged = index.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        assert_eq!(found(root.path(), &everything()).0, all, "byte {at}");
+    }
+    std::fs::write(&path, &index[..index.len() - 9]).unwrap();
+    assert_eq!(found(root.path(), &everything()).0, all);
+    std::fs::write(&path, b"NLIX and more").unwrap();
     assert_eq!(found(root.path(), &everything()).0, all);
     drop(second);
     let lone = Store::open(folder(root.path()), About::default(), LEAST_KEEP);

@@ -2,12 +2,12 @@
 //!
 //! `NETLOOM_ROUNDS` multiplies the number of kills.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
-use netloom_kit::{done, rounds, wait_until};
+use netloom_kit::{done, rounds};
+use netloom_pcap::read::Reader;
 use netloom_record::{Error, LEAST_KEEP};
 use netloom_sighting::Index;
 
@@ -15,6 +15,10 @@ use super::made::{blocks, everything, folder, found, number, store};
 
 /// Where the process that is killed writes.
 const MARK: &str = "NETLOOM_RECORD_TO_BE_KILLED";
+
+/// After so many runs of [`records`] the ring has removed segments: each is 40 packets of some 470 bytes with two sightings of some
+/// 120.
+const FULL: u32 = 200;
 
 #[test]
 #[ignore = "helper: started by other tests"]
@@ -37,44 +41,62 @@ impl Drop for Killed {
     }
 }
 
-/// Kills a store after it has written about this many bytes; returns how many packets it knew to be written.
-fn kill_one(root: &Path, after: u64, pause: Duration) -> u32 {
+/// Kills a store when it has said so many times that it has written; returns how many packets it knew to be written.
+fn kill_one(root: &Path, times: u32) -> u32 {
     let mut command = netloom_kit::again(&records);
     let mut child = Killed(command.env(MARK, root).stdout(Stdio::piped()).spawn().unwrap());
-    let mut output = child.0.stdout.take().unwrap();
-    let said = std::thread::spawn(move || {
-        let mut text = String::new();
-        output.read_to_string(&mut text).map(|_| text)
-    });
-    let grown = || {
-        let files = std::fs::read_dir(root.join("lab")).into_iter().flatten().flatten();
-        let bytes: u64 = files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
-        (bytes > after).then_some(())
-    };
-    wait_until("the recording to grow", Duration::from_secs(120), grown);
-    std::thread::sleep(pause);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    let number = |line: String| line.strip_prefix("written ").and_then(|n| n.parse().ok());
+    let mut written = 0;
+    for _ in 0..times {
+        // The harness says something, too.
+        written = lines.by_ref().find_map(|line| number(line.unwrap())).unwrap();
+    }
     drop(child);
-    let said = said.join().unwrap().unwrap();
-    let last = said.rsplit_terminator('\n').find_map(|line| line.strip_prefix("written "));
-    last.and_then(|number| number.parse().ok()).unwrap_or(0)
+    // What it said until then is in the pipe.
+    lines.map_while(Result::ok).filter_map(number).last().unwrap_or(written)
+}
+
+/// The next number below a bound (SplitMix64).
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31)) % below
+}
+
+/// Every program reads a file up to its last whole block.
+fn readable(content: &[u8], what: &str) {
+    let mut reader = Reader::new(content).unwrap_or_else(|e| panic!("{what}: {e}"));
+    loop {
+        match reader.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return,
+            // Its last block was cut.
+            Err(netloom_pcap::Error::Cut { .. }) => return,
+            Err(e) => panic!("{what}: {e}"),
+        }
+    }
 }
 
 #[test]
 fn a_killed_store_leaves_a_recording_that_can_be_read() {
     let root = tempfile::tempdir().unwrap();
     let kills = rounds(6);
-    let mut cut = 0;
+    let (mut cut, mut removed, mut seed) = (0, 0, 1);
     for kill in 0..kills {
         let root = root.path().join(kill.to_string());
-        // From the first block to segments that end, begin and are removed.
-        let after = u64::from(kill.wrapping_mul(2_654_435_761) % 3_600_000);
-        let pause = Duration::from_micros(u64::from(kill.wrapping_mul(40_503) % 2000));
-        let written = kill_one(&root, after, pause);
+        // In every second round the ring has been full, so that segments end, begin and are removed.
+        let first = if kill % 2 == 0 { 1 } else { FULL };
+        let times = first + u32::try_from(random(&mut seed, FULL.into())).unwrap();
+        let written = kill_one(&root, times);
+        removed += usize::from(!folder(&root).segments().unwrap().contains(&1));
         let (before, _) = found(&root, &everything());
         let numbers: Vec<u32> = before.iter().map(|frame| number(&frame.data)).collect();
         assert!(numbers.is_sorted(), "kill {kill}");
         for segment in folder(&root).segments().unwrap() {
             let content = std::fs::read(root.join(format!("lab/{segment:010}.pcapng"))).unwrap();
+            readable(&content, &format!("kill {kill}: segment {segment}"));
             assert!(Index::of(&content).is_some(), "kill {kill}: segment {segment} has no head");
         }
         let last = numbers.last().map_or(0, |last| last + 1);
@@ -118,7 +140,10 @@ fn a_killed_store_leaves_a_recording_that_can_be_read() {
         std::fs::remove_dir_all(&root).unwrap();
     }
     done("kills of a recorder's store", kills);
-    eprintln!("{kills} kills, {cut} of them within the sightings of a packet");
+    eprintln!(
+        "{kills} kills, {cut} of them within the sightings of a packet, {removed} with a ring that had removed segments"
+    );
+    assert!(removed >= usize::try_from(kills / 2).unwrap(), "{removed} of {kills}");
 }
 
 #[test]

@@ -84,13 +84,14 @@ pub(super) struct Attack {
 
 impl Attack {
     /// Packages with the tests.
-    pub(super) const PACKAGES: [&'static str; 7] = [
+    pub(super) const PACKAGES: [&'static str; 8] = [
         "--package=netloom-sys",
         "--package=netloom-shm",
         "--package=netloom-switch",
         "--package=netloom-flow",
         "--package=netloom-slice",
         "--package=netloom-guard",
+        "--package=netloom-record",
         "--package=netloom-tests-e2e",
     ];
 

@@ -1,5 +1,7 @@
 //! Captures of shared-memory switches: mirror ports, and the requests for copies to them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use netloom_capture::engine::Switch;
 use netloom_capture::{Description, Source};
 use netloom_model::lookup::target::Mirrored;
@@ -19,7 +21,10 @@ impl Mirrors {
     /// Joins each switch and requests copies. The mirror sessions end with the ports, even if this process is
     /// killed.
     pub(super) fn join(spaces: &Spaces, lab: Option<&str>, wanted: &[Mirrored]) -> Result<Mirrors> {
-        let joined = wanted.iter().enumerate().map(|(number, mirrored)| {
+        // A recorder joins again for links that come later, beside ports that it has.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let joined = wanted.iter().map(|mirrored| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("capture:{}.{number}", std::process::id());
             join(spaces, lab, mirrored, &name)
         });
