@@ -22,6 +22,7 @@ pub(crate) mod pinging;
 pub(crate) mod probing;
 pub(crate) mod prospect;
 pub(crate) mod readings;
+pub(crate) mod recording;
 pub(crate) mod resolving;
 pub(crate) mod respawning;
 pub(crate) mod return_interface;

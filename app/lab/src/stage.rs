@@ -11,6 +11,7 @@ pub(crate) mod inits;
 pub(crate) mod lab_process;
 pub(crate) mod occupants;
 pub(crate) mod orphans;
+pub mod recorder;
 pub(crate) mod reports;
 pub(crate) mod role;
 pub(crate) mod socket_paths;

@@ -332,6 +332,9 @@ pub(crate) enum Verb {
         folder: PathBuf,
         /// Most bytes on disk.
         keep: u64,
+        /// It is in the lab's user namespace already.
+        #[arg(long)]
+        inside: bool,
     },
     /// Runs the virtual machine that its environment describes.
     #[command(hide = true)]

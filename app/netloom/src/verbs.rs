@@ -134,7 +134,9 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             test::lab(starter, &file, &name, ignore_limits, captures.as_deref())
         }
         Verb::Probe { asked } => test::probe(&asked),
-        Verb::RecordProcess { starter, folder, keep } => record::process(starter, &folder, keep),
+        Verb::RecordProcess { starter, folder, keep, inside } => {
+            record::process(starter, &folder, keep, inside)
+        }
         Verb::VmProcess => machine::process(),
         Verb::VmStart { argv } => machine::start(&argv),
         Verb::VmGuest { data, .. } => machine::guest(&data),

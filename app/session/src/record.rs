@@ -98,11 +98,17 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 }
 
 impl Recorder {
-    /// Starts to record all links. `folder` is the lab's. No other thread may run yet.
+    /// Starts to record all links. `folder` is the lab's; `is_inside`: this process is in the lab's user namespace already. No
+    /// other thread may run yet.
     ///
     /// # Errors
     /// The lab does not answer; a link cannot be captured.
-    pub fn start(store: Store, folder: &Path, connect: Connect) -> Result<Recorder> {
+    pub fn start(
+        store: Store,
+        folder: &Path,
+        connect: Connect,
+        is_inside: bool,
+    ) -> Result<Recorder> {
         let state = folder.join("state.json");
         // A recording that goes on has packets of nodes that may be gone.
         let told = store.folder().status().ok().flatten();
@@ -118,7 +124,7 @@ impl Recorder {
             // What came while it started is found by the first look.
             is_lacking: true,
             tried: None,
-            is_inside: false,
+            is_inside,
             trouble: None,
         };
         if let Err(error) = recorder.add_missing() {
@@ -311,7 +317,7 @@ fn missing(plan: &Plan, parts: &[Part]) -> Vec<(String, String)> {
 
 fn addresses(plan: &Plan) -> Nodes {
     let of = |node: &netloom_model::plan::PlannedNode| {
-        node.interfaces.iter().flat_map(|i| &i.addresses).map(|address| address.addr()).collect()
+        node.all_addresses().map(|address| address.addr()).collect()
     };
     plan.nodes.iter().map(|node| (node.name.clone(), of(node))).collect()
 }

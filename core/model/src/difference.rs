@@ -31,6 +31,8 @@ pub enum Kind {
     Link,
     /// A slice.
     Slice,
+    /// The recording of all links, by the name of the lab.
+    Recording,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             Kind::Switch => "switch",
             Kind::Link => "link",
             Kind::Slice => "slice",
+            Kind::Recording => "recording",
         }
     }
 }
@@ -87,7 +90,7 @@ pub enum How {
 /// All differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Nodes, then switches, then links, then slices: those of the new plan in order, then the removed ones.
+    /// Nodes, then switches, then links, then slices, then the recording: those of the new plan in order, then the removed ones.
     pub items: Vec<Item>,
     /// Nodes of both plans whose routes differ: positions in the old and the new one.
     pub routes: Vec<(usize, usize)>,
@@ -108,6 +111,7 @@ pub fn difference(old: &Plan, new: &Plan) -> Difference {
     items.extend(compare(Kind::Switch, &switches(old), &switches(new), &|_, _| false));
     items.extend(of_links(old, new, compare(Kind::Link, &links(old), &links(new), &same_link)));
     items.extend(compare(Kind::Slice, &slices(old), &slices(new), &|_, _| false));
+    items.extend(compare(Kind::Recording, &recordings(old), &recordings(new), &|_, _| false));
     Difference { items, routes: routes(old, new) }
 }
 
@@ -155,6 +159,15 @@ fn slices(plan: &Plan) -> Vec<Object<'_>> {
         (slice.name.as_str(), Box::new(|| facts::of_slice(slice)))
     };
     plan.slices.iter().map(one).collect()
+}
+
+/// One at most.
+fn recordings(plan: &Plan) -> Vec<Object<'_>> {
+    let one = |record| -> Object<'_> {
+        let record: &crate::lab::Record = record;
+        (plan.lab.as_str(), Box::new(|| facts::of_recording(record)))
+    };
+    plan.record.iter().map(one).collect()
 }
 
 /// `same`: whether two objects, by their positions, are known to have equal facts; most of a large lab's do, and facts cost

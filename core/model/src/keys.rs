@@ -201,6 +201,12 @@ pub(crate) static LAB: Object = Object {
         ),
         key("pool", Value::Object(&POOL), "Where automatic addresses come from."),
         key(
+            "record",
+            Value::AnyOf(&[Value::Boolean, Value::Object(&RECORD)]),
+            "true, or a map: while the lab is up, every frame of every link is kept on disk, from before its programs start, as \
+             by `netloom record start`. Default false.",
+        ),
+        key(
             "loops",
             Value::Choice(&LOOPS),
             "refused (default): links of switches form no loop. allowed: they may, if in each loop a switch blocks: a \
@@ -265,6 +271,20 @@ pub(crate) static POOL: Object = Object {
         ),
         key("ipv6", PREFIX_OR_NONE, "An IPv6 prefix of /32 or shorter, or none. Default fd00::/8."),
     ],
+    kinds: &[],
+    refused: &[],
+    extensions: false,
+};
+
+/// A recording of all links.
+pub(crate) static RECORD: Object = Object {
+    name: "record",
+    doc: "A recording of every frame of every link, in a ring on disk.",
+    keys: &[key(
+        "keep",
+        BYTES,
+        "Most bytes on disk, like 2GiB (default); at least 4MiB. The oldest frames give way.",
+    )],
     kinds: &[],
     refused: &[],
     extensions: false,

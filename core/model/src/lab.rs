@@ -54,6 +54,9 @@ pub struct Lab {
     /// Slices of OpenFlow switches, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
+    /// How all links are recorded while it is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
     /// What it is expected to do, in the order of the file; no part of its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Step>,
@@ -97,6 +100,21 @@ impl Pool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_first(variant: &u32) -> bool {
     *variant == 0
+}
+
+/// How every frame of every link is kept on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PlannedRecord))]
+pub struct Record {
+    /// Most bytes on disk.
+    pub keep: u64,
+}
+
+impl Record {
+    /// The least that may be kept.
+    pub const LEAST: u64 = 4 << 20;
+    /// What is kept where nothing is said.
+    pub const USUAL: u64 = 2 << 30;
 }
 
 /// Omits a rare property from JSON where it is false.

@@ -115,6 +115,9 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     let path = Path::Root.key("ids");
     let ids = fields.get("ids").and_then(|v| node_bounds::ids(v, &path, &mut context.report));
     let layout = layout::layout(fields.get("x-layout"), &mut context.report);
+    let path = Path::Root.key("record");
+    let record =
+        fields.get("record").and_then(|v| node_bounds::record(v, &path, &mut context.report));
     let parts = match parts(&fields, context) {
         Ok(parts) => parts,
         Err(Stop) => return None,
@@ -123,7 +126,7 @@ fn lab(tree: &Yaml, default_name: &str, context: &mut Context) -> Option<Lab> {
     // After all nodes: parents come before their children, and each has its own by then.
     hand_down(&mut lab.nodes, ids);
     lab.place = place::place(fields.get("place"), &lab, &mut context.report);
-    Some(Lab { name, pool, routing, ecmp, layout, ..lab })
+    Some(Lab { name, pool, routing, ecmp, record, layout, ..lab })
 }
 
 /// Gives users and groups to nodes that do not say which: their parents', else the lab's. A virtual machine's guest has
@@ -346,6 +349,7 @@ fn finish(mut parts: Parts, pool: &Pool, loops: bool, report: &mut Report) -> La
         switches: parts.switches.iter().map(|o| o.value.switch.clone()).collect(),
         links,
         slices: vec![],
+        record: None,
         expect: vec![],
         place: vec![],
         layout: std::collections::BTreeMap::new(),

@@ -68,7 +68,7 @@ use serde::{Deserialize, Serialize};
 use netloom_impair::Impairments;
 
 use crate::kinds::SwitchKind;
-use crate::lab::{Lab, NodeSpec};
+use crate::lab::{Lab, NodeSpec, Record};
 use crate::slices::Slice;
 
 /// Decides everything a lab leaves open.
@@ -115,6 +115,9 @@ pub struct Plan {
         deserialize_with = "crate::slices::stored::slices"
     )]
     pub slices: Vec<Slice>,
+    /// How all links are recorded while it is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
     /// The text of `/etc/hosts` in every node, while nodes have the addresses of the plan.
     pub hosts: String,
     /// How links made later get addresses and routes; not part of the digest. Absent in

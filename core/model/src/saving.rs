@@ -107,6 +107,7 @@ impl From<'_> {
             switches: plan.switches.iter().map(|switch| self.switch(switch)).collect(),
             links: plan.links.iter().map(|link| self.link(link)).collect(),
             slices: plan.slices.clone(),
+            record: plan.record,
             expect: self.steps(),
             place: self.made.as_ref().map(|made| self.pins(&made.lab.place)).unwrap_or_default(),
             layout: self.made.as_ref().map(|made| made.lab.layout.clone()).unwrap_or_default(),

@@ -15,9 +15,10 @@ mod tree;
 
 use std::collections::BTreeMap;
 
+use self::node::size;
 use self::tree::{Body, Yaml};
-use crate::keys::{LAB, POOL};
-use crate::lab::{End, Lab, Pool};
+use crate::keys::{LAB, POOL, RECORD};
+use crate::lab::{End, Lab, Pool, Record};
 
 /// The lab file of a lab. Each line of `head` becomes a comment above it.
 pub fn write(lab: &Lab, head: &str) -> String {
@@ -33,6 +34,7 @@ pub fn write(lab: &Lab, head: &str) -> String {
     body.some("slices", Yaml::Block(slices.collect()));
     body.some("expect", Yaml::Items(lab.expect.iter().map(step::step).collect()));
     body.some("pool", pool(&lab.pool));
+    body.some("record", lab.record.map_or_else(Yaml::none, record));
     if has_loops(lab) {
         body.put("loops", Yaml::word("allowed"));
     }
@@ -70,6 +72,15 @@ fn pool(pool: &Pool) -> Yaml {
         body.put("ipv6", word(pool.ipv6.map(|net| net.to_string())));
     }
     body.in_order(&POOL)
+}
+
+fn record(record: Record) -> Yaml {
+    if record.keep == Record::USUAL {
+        return Yaml::word("true");
+    }
+    let mut body = Body::default();
+    body.put("keep", Yaml::plain(size(record.keep)));
+    body.in_order(&RECORD)
 }
 
 /// Whether links between switches form a loop.

@@ -66,6 +66,7 @@ enum Stage {
     Change,
     Start,
     Remove,
+    Record,
 }
 
 impl Times {
@@ -78,6 +79,7 @@ impl Times {
         let programs = step.kind == Some(Kind::Node) && step.act != Act::Remove;
         self.of(match step.act {
             _ if step.kind == Some(Kind::Slice) => Stage::Change,
+            _ if step.kind == Some(Kind::Recording) => Stage::Record,
             Act::Remove => Stage::Remove,
             _ if programs => Stage::Start,
             Act::Add | Act::Recreate => Stage::Add,
@@ -125,9 +127,14 @@ impl Running {
         }
         let found = looked.found;
         self.check_all(&found.merged)?;
+        // Also that of an attempt that was cut off.
+        let earlier = found.before.as_ref().and_then(|before| before.plan.record);
+        let recorded = self.state().plan.record.or(earlier);
         let made = self.carry_out(&mut work, found, &request, begun);
-        let (times, troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
+        let (mut times, mut troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
         drop(work);
+        troubles.extend(self.follow_recording(recorded));
+        times.0.push((Stage::Record, begun.elapsed().as_secs_f64() * 1000.0));
         self.serve_scopes()?;
         // Processes have come and gone: the loop that waits for their ends has others to watch.
         self.kept.wake();

@@ -1,6 +1,6 @@
 //! Packets of the past, from the recording of the lab, which another process may write meanwhile.
 
-use netloom_record::{Asked, Folder, Question, find_links, search, with_earlier};
+use netloom_record::{Asked, Folder, Nodes, Question, Told, find_links, search, with_earlier};
 use netloom_sys::Failure;
 
 use crate::run::running::Running;
@@ -20,16 +20,7 @@ impl Running {
         let state = self.state();
         let lab = &state.plan.lab;
         let wrong = |error| refused(lab, error);
-        let none = || netloom_record::Error::None { lab: lab.clone() };
-        let root = self.records.as_ref().ok_or_else(none).map_err(wrong)?;
-        let folder = Folder::open(root, lab).map_err(wrong)?;
-        let told = folder.told().status;
-        // Names of now, and those of nodes that were there while it was recorded.
-        let now = state.plan.nodes.iter().map(|node| {
-            let all = node.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.addr());
-            (node.name.clone(), all.collect::<Vec<_>>())
-        });
-        let nodes = with_earlier(now.collect(), &told.nodes);
+        let (folder, told, nodes) = self.recording_found()?;
         let mut asked_of = words(asked)?;
         let links = find_links(&folder, &asked.links, |word| link_of_question(&state.plan, word));
         asked_of.links = links.map_err(wrong)?;
@@ -43,8 +34,30 @@ impl Running {
             }
             Ok::<_, netloom_record::Error>(!found.more)
         });
-        looked.map_err(wrong)?;
+        let looked = looked.map_err(wrong)?;
+        (found.gone, found.strange) = (looked.gone, looked.strange);
+        found.problem = told.problem;
         Ok(found)
+    }
+
+    /// The lab's recording, what its recorder said last, and the addresses of nodes of now and of then.
+    ///
+    /// # Errors
+    /// Nothing was recorded; what was is of another lab of this name.
+    pub(crate) fn recording_found(&self) -> Result<(Folder, Told, Nodes)> {
+        let state = self.state();
+        let lab = &state.plan.lab;
+        let wrong = |error| refused(lab, error);
+        let none = || netloom_record::Error::None { lab: lab.clone() };
+        let root = self.records.as_ref().ok_or_else(none).map_err(wrong)?;
+        let folder = Folder::open(root, lab).map_err(wrong)?;
+        let told = folder.told();
+        folder.refuse_another(&told.status, &self.folder.path()).map_err(wrong)?;
+        let now = state.plan.nodes.iter().map(|node| {
+            (node.name.clone(), node.all_addresses().map(|a| a.addr()).collect::<Vec<_>>())
+        });
+        let nodes = with_earlier(now.collect(), &told.status.nodes);
+        Ok((folder, told, nodes))
     }
 }
 
@@ -64,7 +77,7 @@ fn words(asked: &AskPackets) -> Result<Asked> {
     })
 }
 
-fn refused(lab: &str, error: netloom_record::Error) -> Error {
+pub(crate) fn refused(lab: &str, error: netloom_record::Error) -> Error {
     let words = netloom_sys::describe(&error);
     match error {
         netloom_record::Error::Question(reason) => {
@@ -74,6 +87,9 @@ fn refused(lab: &str, error: netloom_record::Error) -> Error {
             lab: lab.to_owned(),
             reason: "nothing of it was recorded; `netloom record start` begins".to_owned(),
         },
+        netloom_record::Error::Another { .. } => {
+            Error::Conflict { lab: lab.to_owned(), reason: words }
+        }
         _ => Failure::new(format!("recording of lab {lab:?}"), "search", words).into(),
     }
 }

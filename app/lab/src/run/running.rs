@@ -95,6 +95,8 @@ pub(crate) struct Running {
     pub(crate) ended: OwnedFd,
     /// The folder of this user's recordings; `None` without a home.
     pub(crate) records: Option<PathBuf>,
+    /// Held while a recorder is started or ended.
+    pub(crate) recording: Mutex<()>,
 }
 
 /// Called with the current step, and how much of it is done of how much.
@@ -207,6 +209,7 @@ impl Running {
             streaming: Streaming::default(),
             ended,
             records,
+            recording: Mutex::default(),
         }
     }
 
@@ -345,7 +348,10 @@ impl Running {
         if self.phase() == Phase::Making {
             self.enter(Phase::Starting);
         }
-        let made = self.start(&slots, lost, progress)?;
+        // Before anything is sent that a program asks for.
+        let unrecorded = self.follow_recording(None);
+        let mut made = self.start(&slots, lost, progress)?;
+        made.troubles.extend(unrecorded);
         let work = self.work();
         self.await_link_states(&work, &slots);
         self.note_left(&work, &slots)?;
@@ -469,7 +475,11 @@ impl Running {
             let found = teardown::find_inits(&self.folder).unwrap_or_default().into_iter();
             inits.extend(found.filter(|i| !known.contains(&i.pid)));
         }
-        teardown::take_down(&self.folder, Some(&state), inits)
+        let removed = teardown::take_down(&self.folder, Some(&state), inits);
+        // It has all frames by now, and may be waiting for an answer that needs the lock.
+        drop(work);
+        self.end_recording();
+        removed
     }
 
     /// A node by name, and its living init.

@@ -55,6 +55,15 @@ pub struct FoundPackets {
     pub packets: Vec<PacketSeen>,
     /// Whether there are more.
     pub more: bool,
+    /// Parts of the recording that gave way to newer ones meanwhile.
+    #[serde(default)]
+    pub gone: usize,
+    /// Parts that were left out: of another version, or damaged.
+    #[serde(default)]
+    pub strange: usize,
+    /// Why what the recorder said last cannot be read: then nodes of the past are not known by name.
+    #[serde(default)]
+    pub problem: Option<String>,
 }
 
 /// A packet at a link.

@@ -5,17 +5,11 @@
 
 mod process;
 
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Error, Result, bail};
 use netloom_config::printable;
-use netloom_lab::Folder;
+use netloom_lab::{Folder, recorder, runtime_dir};
 use netloom_record::{Folder as Recording, Status, Told};
-use netloom_sys::process::{name_of, pidfd, signal, wait_end};
-use rustix::process::{Pid, Signal};
+use netloom_sys::process::wait_end;
 use serde_json::json;
 
 use crate::flags::{Record, RecordShow, RecordStart};
@@ -23,10 +17,6 @@ use crate::output::{bytes, count, print_json, utc};
 use crate::{Usage, labs, output};
 
 pub(super) use process::process;
-use process::{NAME, READY};
-
-/// How long it may take to write what it has when it is to end.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `netloom record`
 pub(crate) fn record(lab: Option<&str>, verb: &Record) -> Result<i32> {
@@ -59,28 +49,7 @@ fn start(lab: Option<&str>, args: &RecordStart) -> Result<i32> {
 fn launch(folder: &Folder, keep: u64) -> Result<usize> {
     // A lab that is being made is waited for here, with its messages.
     labs::connect_to(folder)?;
-    let own = rustix::process::getpid().as_raw_nonzero().to_string();
-    let mut child = Command::new("/proc/self/exe")
-        .arg("record-process")
-        .arg(own)
-        .arg(folder.path())
-        .arg(keep.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("recorder: start")?;
-    let mut said = String::new();
-    let output = child.stdout.take().context("recorder: its output")?;
-    // It closes this when it records, or when it ends.
-    output.take(4096).read_to_string(&mut said).context("recorder: wait")?;
-    if let Some(links) = said.trim_end().strip_prefix(READY) {
-        return links.parse().context("recorder: its answer");
-    }
-    let status = child.wait().context("recorder: wait for its end")?;
-    match said.trim_end() {
-        "" => bail!("the recorder ended at once: {status}"),
-        reason => bail!("{reason}"),
-    }
+    recorder::start(folder, keep, None).map_err(Error::msg)
 }
 
 /// The recording of the lab that is meant: of a running one, or of one that is gone.
@@ -93,7 +62,12 @@ pub(super) fn chosen(lab: Option<&str>) -> Result<Recording> {
     if let Some(problem) = netloom_model::lab_name_problem(&name) {
         return Err(Usage(problem).into());
     }
-    Ok(Recording::open(&Recording::root()?, &name)?)
+    let recording = Recording::open(&Recording::root()?, &name)?;
+    let folder = Folder::new(&runtime_dir()?, &name);
+    if folder.exists()? {
+        recording.refuse_another(&recording.told().status, &folder.path())?;
+    }
+    Ok(recording)
 }
 
 /// Why no recording is meant where none is named and no lab runs.
@@ -108,34 +82,12 @@ fn unnamed() -> Result<anyhow::Error> {
     })
 }
 
-/// The process that records, as the kernel says.
-fn recorder(recording: &Recording) -> Result<Option<(Pid, OwnedFd)>> {
-    let holder = || recording.holder().and_then(Pid::from_raw);
-    let Some(pid) = holder() else { return Ok(None) };
-    let Ok(opened) = pidfd(pid) else { return Ok(None) };
-    // The number was not used again if the lock is still its.
-    if holder() != Some(pid) {
-        return Ok(None);
-    }
-    match name_of(pid) {
-        Some(name) if name == NAME => Ok(Some((pid, opened))),
-        Some(name) => bail!(
-            "lab {:?}: process {pid:?} ({name}) is not a recorder, but holds the lock of its recording; end it yourself",
-            recording.lab()
-        ),
-        None => Ok(None),
-    }
-}
-
 fn stop(lab: Option<&str>, args: &RecordShow) -> Result<i32> {
     let recording = chosen(lab)?;
-    let Some((_, pidfd)) = recorder(&recording)? else {
+    let Some((_, process)) = recorder::find(&recording).map_err(Error::msg)? else {
         bail!("lab {:?}: it is not recorded", recording.lab());
     };
-    signal(&pidfd, Signal::TERM).context("recorder: end")?;
-    if !wait_end(&pidfd, END_TIMEOUT) {
-        bail!("the recorder does not end; it writes to {}", recording.path().display());
-    }
+    recorder::end(&recording, &process).map_err(Error::msg)?;
     show(&recording, args.json)
 }
 
@@ -159,15 +111,15 @@ pub(super) fn wait_for_end(folder: &Folder) {
     };
     let told = recording.status().ok().flatten();
     let is_of_lab = told.is_some_and(|told| told.runtime == folder.path());
-    if let (true, Ok(Some((_, pidfd)))) = (is_of_lab, recorder(&recording)) {
-        wait_end(&pidfd, END_TIMEOUT);
+    if let (true, Ok(Some((_, pidfd)))) = (is_of_lab, recorder::find(&recording)) {
+        wait_end(&pidfd, recorder::END_TIMEOUT);
     }
 }
 
 fn show(recording: &Recording, is_json: bool) -> Result<i32> {
     let Told { status: mut told, problem } = recording.told();
     told.trouble = told.trouble.or(problem);
-    let running = recorder(recording)?;
+    let running = recorder::find(recording).map_err(Error::msg)?;
     if is_json {
         print_json(&json!({
             "lab": recording.lab(),

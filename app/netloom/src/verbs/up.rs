@@ -10,7 +10,7 @@ use netloom_lab::call::Within;
 use netloom_lab::calls::{Repair, Status};
 use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
-use netloom_lab::{Folder, Service, State, runtime_dir};
+use netloom_lab::{Folder, Service, State, UNRECORDED, runtime_dir};
 use netloom_model::Plan;
 use netloom_model::plan::{Neighbours, PlannedNode};
 use netloom_sys::process;
@@ -121,8 +121,10 @@ fn tell_standing(lab: &str, troubles: &[String]) -> Result<i32> {
 /// Reports programs that ended with an error in a running lab, and links that could not be restored; returns
 /// the exit code.
 pub(crate) fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
+    let (unrecorded, others): (Vec<&String>, Vec<&String>) =
+        troubles.iter().partition(|story| story.starts_with(UNRECORDED));
     let (links, programs): (Vec<&String>, Vec<_>) =
-        troubles.iter().partition(|story| story.starts_with("link "));
+        others.into_iter().partition(|story| story.starts_with("link "));
     let tell = |what: &str, how: &str, stories: &[&String]| {
         if !stories.is_empty() {
             let count = output::count(stories.len(), what);
@@ -132,6 +134,10 @@ pub(crate) fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
     };
     tell("link", "could not be recreated", &links);
     tell("program", "ended with an error", &programs);
+    for story in unrecorded {
+        tell_line!("netloom: lab {lab:?} is up, but not recorded as its file says");
+        tell_line!("{story}");
+    }
     i32::from(!troubles.is_empty())
 }
 

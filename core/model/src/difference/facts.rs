@@ -12,7 +12,7 @@ use crate::impairment::text;
 use crate::kinds::openflow::OpenflowSwitch;
 use crate::kinds::shm::{ShmSwitch, VdeFolder};
 use crate::kinds::{NodeKind, SwitchKind};
-use crate::lab::{Limits, NodeSpec, Protect};
+use crate::lab::{Limits, NodeSpec, Protect, Record};
 use crate::plan::{Interface, Plan, PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use crate::setting::{cpu_text, memory_text};
 use crate::slices::Slice;
@@ -330,6 +330,13 @@ pub(super) fn of_slice(slice: &Slice) -> Vec<Fact<'_>> {
     if let Some(tls) = &slice.tls {
         facts.put_live_unseen("tls", tls);
     }
+    facts.0
+}
+
+/// Everything about a recording.
+pub(super) fn of_recording(record: &Record) -> Vec<Fact<'_>> {
+    let mut facts = Facts::default();
+    facts.put_live("keep", Some(memory_text(record.keep)));
     facts.0
 }
 

@@ -43,6 +43,16 @@ fn what_comes_and_goes_is_told_with_its_place() {
 }
 
 #[test]
+fn a_recording_is_told_and_makes_another_digest() {
+    let recorded = format!("{SITES}record: true\n");
+    assert_ne!(plan(SITES).digest, plan(&recorded).digest);
+    assert_eq!(told(SITES, &recorded), ["recording t: added"]);
+    assert_eq!(told(&recorded, SITES), ["recording t: removed"]);
+    let more = format!("{SITES}record: {{keep: 4GiB}}\n");
+    assert_eq!(told(&recorded, &more), ["recording t: keep 4GiB, was 2GiB"]);
+}
+
+#[test]
 fn values_are_told_with_what_they_were() {
     for (from, to, expected) in [
         ("64MiB", "1GiB", "node web: limits.memory 1GiB, was 64MiB"),

@@ -18,7 +18,7 @@ pub(super) fn changes(
     let is_fixed = match item.kind {
         Kind::Node => of_node((running, old), (wanted, new)),
         Kind::Link => of_link((running, old), (wanted, new), machine),
-        Kind::Switch | Kind::Slice => |_: &str| false,
+        Kind::Switch | Kind::Slice | Kind::Recording => |_: &str| false,
     };
     if let Some(kind) = item.changes.iter().find(|change| change.key == "kind") {
         // The keys of the two kinds are not comparable.

@@ -117,7 +117,7 @@ impl Step {
 /// Whether a step reverts a manual change, by its object and the keys that it changes.
 pub(super) type IsDrift<'a> = dyn Fn(Kind, &str, &[Change]) -> bool + 'a;
 
-/// The steps: added, changed, recreated, removed; nodes, switches, links and slices of each in the order of their plan.
+/// The steps: added, changed, recreated, removed; nodes, switches, links, slices and the recording of each in the order of their plan.
 pub(super) fn steps(
     fates: &Fates<'_>,
     running: &Plan,
@@ -131,7 +131,8 @@ pub(super) fn steps(
         name: name.to_owned(),
         changes: KeyChange::all(changes),
         with,
-        ends: matches!(act, Act::Remove | Act::Recreate),
+        // What was recorded stays.
+        ends: kind != Kind::Recording && matches!(act, Act::Remove | Act::Recreate),
         drift: drift(kind, name, changes),
     };
     let (here, there) = (objects(running), objects(wanted));
@@ -146,7 +147,7 @@ pub(super) fn steps(
                 Kind::Node => ends_programs(old.get(key.1), new.get(key.1)),
                 // Rules that are in it no more go.
                 Kind::Slice => changes.iter().any(|c| c.key.starts_with("switches.")),
-                Kind::Switch | Kind::Link => false,
+                Kind::Switch | Kind::Link | Kind::Recording => false,
             };
             steps.push(Step { ends, ..step(Act::Change, key.0, key.1, changes, vec![]) });
         }
@@ -194,7 +195,8 @@ pub(super) fn objects(plan: &Plan) -> Vec<(Kind, &str)> {
     let switches = plan.switches.iter().map(|s| (Kind::Switch, s.name.as_str()));
     let links = plan.links.iter().map(|l| (Kind::Link, l.name.as_str()));
     let slices = plan.slices.iter().map(|s| (Kind::Slice, s.name.as_str()));
-    nodes.chain(switches).chain(links).chain(slices).collect()
+    let recording = plan.record.iter().map(|_| (Kind::Recording, plan.lab.as_str()));
+    nodes.chain(switches).chain(links).chain(slices).chain(recording).collect()
 }
 
 fn routed_words(names: &[String]) -> String {

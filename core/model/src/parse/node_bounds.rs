@@ -8,8 +8,8 @@ use crate::bounds::{
     LEAST_BYTES, LEAST_CPU, LEAST_MEMORY, MAX_NODES, MAX_PROCESSES, MAX_SOCKETS, MAX_WEIGHT,
 };
 use crate::file::Fields;
-use crate::keys::{CHILDREN, LIMITS, PROTECT};
-use crate::lab::{Limits, Protect, charges_by_default};
+use crate::keys::{CHILDREN, LIMITS, PROTECT, RECORD};
+use crate::lab::{Limits, Protect, Record, charges_by_default};
 use crate::users::{Ids, WORDS};
 
 /// Reads these keys of a node; invalid values keep their default.
@@ -121,6 +121,18 @@ fn bounded<T: PartialOrd>(
         report.error(value.place, format!("{path}: at least {words} is needed, found {text}"));
     }
     found
+}
+
+/// `record` of a lab: whether all links are recorded, and how much of that is kept.
+pub(super) fn record(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Record> {
+    let usual = Record { keep: Record::USUAL };
+    if !matches!(value.kind, Kind::Map(_)) {
+        return read::boolean(value, path, report)?.then_some(usual);
+    }
+    let fields = Fields::open(value, path, &RECORD, report)?;
+    let Some(value) = fields.get("keep") else { return Some(usual) };
+    let keep = bounded(read::bytes, (Record::LEAST, "4MiB"), (value, &path.key("keep")), report)?;
+    Some(Record { keep })
 }
 
 /// A size of at least a usable minimum.

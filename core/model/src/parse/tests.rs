@@ -256,6 +256,25 @@ fn sizes_are_bounded() {
 }
 
 #[test]
+fn a_recording_has_a_bound() {
+    let of = |text: &str| lab(&format!("nodes: {{a: }}\n{text}")).record.map(|record| record.keep);
+    assert_eq!(of(""), None);
+    assert_eq!(of("record: false"), None);
+    assert_eq!(of("record: true"), Some(2 << 30));
+    assert_eq!(of("record: {}"), Some(2 << 30));
+    assert_eq!(of("record: {keep: 4MiB}"), Some(4 << 20));
+    for (text, expected) in [
+        ("record: 2GiB", "record: expected true or false"),
+        ("record: {keep: 4MB}", "record.keep: at least 4MiB is needed"),
+        ("record: {keep: much}", "record.keep"),
+        ("record: {most: 1GiB}", "most"),
+    ] {
+        let told = errors(&format!("nodes: {{a: }}\n{text}"));
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn sysctls_stay_below_net() {
     for (key, good) in [
         ("net.ipv4.tcp_ecn", true),

@@ -130,8 +130,9 @@ impl Builder<'_> {
         let (lab, digest) = (self.lab.name.clone(), String::new());
         let next_id = NodeId::new(nodes.len());
         let scheme = Some(self.scheme());
-        let slices = self.lab.slices.clone();
-        let mut plan = Plan { lab, digest, next_id, nodes, switches, links, slices, hosts, scheme };
+        let (slices, record) = (self.lab.slices.clone(), self.lab.record);
+        let mut plan =
+            Plan { lab, digest, next_id, nodes, switches, links, slices, record, hosts, scheme };
         super::form::check(&plan)?;
         // Last, over everything else.
         plan.digest = format!("{:016x}", digest_of(&mut plan));
@@ -299,6 +300,9 @@ pub(super) fn digest_of(plan: &mut Plan) -> u64 {
     // Only when there are some: digests of labs from before slices stay what they were.
     if !plan.slices.is_empty() {
         json(&mut digest, &plan.slices);
+    }
+    if let Some(record) = &plan.record {
+        json(&mut digest, record);
     }
     json(&mut digest, &plan.hosts);
     digest.finish()

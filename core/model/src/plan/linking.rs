@@ -388,6 +388,7 @@ impl Plan {
             switches: self.switches.iter().map(switch).collect(),
             links: self.links.iter().map(|link| self.as_link(link)).collect(),
             slices: vec![],
+            record: None,
             expect: vec![],
             place: vec![],
             layout: std::collections::BTreeMap::new(),

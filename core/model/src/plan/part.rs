@@ -278,6 +278,7 @@ impl<'p> Parting<'p> {
         let mut plan = Plan {
             lab: whole.lab.clone(),
             next_id: whole.next_id,
+            record: whole.record,
             hosts: whole.hosts.clone(),
             nodes: self.nodes.select(&whole.nodes),
             switches: self.switches.select(&whole.switches),

@@ -21,6 +21,7 @@ use super::{
 use crate::bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 use crate::file::values::unusable;
 use crate::kinds::openflow;
+use crate::lab::Record;
 use crate::naming::{interface_name_problem, node_name_problem, whole_name_problem};
 
 /// More identities than any lab gives away in its life.
@@ -86,6 +87,9 @@ impl Plan {
         self.check_bridges()?;
         self.check_links()?;
         switch::check_slices(self)?;
+        if self.record.is_some_and(|record| record.keep < Record::LEAST) {
+            return no("a recording keeps at least 4MiB");
+        }
         self.scheme.as_ref().map_or(Ok(()), |scheme| self.check_scheme(scheme))
     }
 

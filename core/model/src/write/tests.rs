@@ -68,6 +68,7 @@ links:
   - {ends: [a/b, \"c:eth7\"], name: by-hand, mtu: 1400}
   - [c, s]
 pool: {ipv6: none}
+record: {keep: 64MiB}
 ";
     let lab = parse("f", file.as_bytes(), "f").unwrap();
     assert_eq!(write(&lab, ""), file.replace("[sh, -c, x]", "[sh, \"-c\", x]"));

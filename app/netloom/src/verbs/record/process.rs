@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use netloom_lab::Folder;
+use netloom_lab::recorder::{NAME, READY};
 use netloom_record::{About, Books, Folder as Recording, Status, Store, Told};
 use netloom_session::record::{LOOK, Recorder};
 use netloom_sys::process::{close_all_but, die_with_parent, set_name, wait_readable};
@@ -15,21 +16,22 @@ use netloom_sys::{clock, describe};
 use crate::labs;
 use crate::verbs::roles;
 
-/// The name of a recorder's process.
-pub(super) const NAME: &str = "netloom-record";
-/// What it says when it records.
-pub(super) const READY: &str = "ready ";
 /// Interval at which it says how it goes.
 const TELL: Duration = Duration::from_secs(1);
 
 /// `netloom record-process`: records the lab of a folder until it is told to end, or the lab ends.
-pub(in crate::verbs) fn process(starter: i32, folder: &Path, keep: u64) -> Result<i32> {
+pub(in crate::verbs) fn process(
+    starter: i32,
+    folder: &Path,
+    keep: u64,
+    inside: bool,
+) -> Result<i32> {
     set_name(NAME);
     roles::begin(starter)?;
     // Key signals and a terminal's hang-up must not reach it.
     let _ = rustix::process::setsid();
     close_all_but(&[]);
-    match record(folder, keep) {
+    match record(folder, keep, inside) {
         Ok(()) => Ok(0),
         // Until it records, its starter tells this.
         Err(error) => {
@@ -39,7 +41,7 @@ pub(in crate::verbs) fn process(starter: i32, folder: &Path, keep: u64) -> Resul
     }
 }
 
-fn record(path: &Path, keep: u64) -> Result<()> {
+fn record(path: &Path, keep: u64, inside: bool) -> Result<()> {
     let (Some(runtime), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
     else {
         bail!("{path:?}: not a lab's folder");
@@ -57,7 +59,7 @@ fn record(path: &Path, keep: u64) -> Result<()> {
     };
     let began_ns = clock::realtime();
     let telling = Telling { lab: name.to_owned(), runtime: path.to_owned(), began_ns, keep };
-    let mut recorder = Recorder::start(store, path, Box::new(connect))?;
+    let mut recorder = Recorder::start(store, path, Box::new(connect), inside)?;
     telling.tell(&recorder);
     crate::output::print(&format!("{READY}{}\n", recorder.links().len()))?;
     std::io::stdout().flush().context("say that it records")?;
@@ -84,23 +86,14 @@ fn record(path: &Path, keep: u64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses the recording of another lab that has this name and is there, in another runtime folder: in one ring, nobody could
-/// tell their links and nodes apart.
+/// Refuses the recording of another lab of this name.
 fn refuse_of_another(recording: &Recording, lab: &Path) -> Result<()> {
     let Told { status: told, problem } = recording.told();
     // It says nothing of another, nor of nodes of before.
     if let Some(problem) = problem {
         tell_line!("netloom: {problem}");
     }
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    match real(&told.runtime) {
-        Some(other) if real(lab).as_ref() != Some(&other) => bail!(
-            "lab {:?}: {:?} has the recording of another lab of this name, which is in {other:?}; take that down, or set NETLOOM_DATA_DIR for one of them",
-            recording.lab(),
-            recording.path(),
-        ),
-        _ => Ok(()),
-    }
+    Ok(recording.refuse_another(&told, lab)?)
 }
 
 fn about(lab: &str) -> About {

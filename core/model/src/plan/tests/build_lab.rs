@@ -29,6 +29,7 @@ impl LabBuilder {
             switches: vec![],
             links: vec![],
             slices: vec![],
+            record: None,
             expect: vec![],
             place: vec![],
             layout: std::collections::BTreeMap::new(),
