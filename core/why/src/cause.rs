@@ -159,6 +159,8 @@ pub enum Basis {
     /// The kernels' tables and settings alone: the probe did not come as far, or could not be sent.
     #[default]
     Facts,
+    /// The same, of now, where packets of a recording were lost.
+    Now,
 }
 
 /// A cause.

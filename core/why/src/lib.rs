@@ -3,7 +3,8 @@
 //! Nothing is asked of the machine here. [`facts::Facts`] answers what nodes and links are like now; [`walk()`] leads a flow from
 //! hop to hop over these facts and notes everything that stops it there; sightings say where a probe was seen; [`judge`] puts
 //! both together into a [`Report`]. A stop counts as the cause only if the probe was lost where that stop stands: one that the
-//! probe got past is dropped, and a loss that no fact explains is reported as not known, with what is missing.
+//! probe got past is dropped, and a loss that no fact explains is reported as not known, with what is missing. [`judge_past`] does so for packets
+//! that a recording has.
 //! Each rule names its source where it stands.
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ mod learnt;
 mod names;
 pub mod nft;
 mod openflow;
+mod past;
 mod report;
 mod resolution;
 mod routes;
@@ -27,6 +29,7 @@ mod walk;
 pub use cause::{Basis, Cause, CauseName, Direction};
 pub use flow::{Flow, MixedFamilies, Place, Protocol};
 pub use judge::{Observed, Outcome, Seen, judge};
-pub use report::{Hop, Report, Sighting, Verdict, Way};
+pub use past::{Past, Spot, Trace, judge_past};
+pub use report::{Hop, Recorded, Report, Sighting, Verdict, Way};
 pub use text::text;
 pub use walk::{Doubt, Segment, Share, Stop, Walk, walk};

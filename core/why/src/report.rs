@@ -32,6 +32,16 @@ impl Verdict {
         }
     }
 
+    /// In words, of packets of the past.
+    pub fn past_words(self) -> &'static str {
+        match self {
+            Verdict::Answered => "arrived, and was answered",
+            Verdict::Delivered => "arrived",
+            Verdict::Stopped => "did not always arrive",
+            Verdict::NotKnown => "did not always arrive, and why is not known",
+        }
+    }
+
     /// Whether it arrives.
     pub fn arrives(self) -> bool {
         matches!(self, Verdict::Answered | Verdict::Delivered)
@@ -78,6 +88,20 @@ pub struct Way {
     pub lost: Option<String>,
 }
 
+/// How many packets a recording has of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = WhyRecorded))]
+pub struct Recorded {
+    /// Its packets.
+    pub packets: usize,
+    /// Those of them that did not come to a link of the receiver.
+    pub lost: usize,
+    /// Packets of the receiver for the sender.
+    pub answers: usize,
+    /// Those of them that did not come to a link of the sender.
+    pub lost_answers: usize,
+}
+
 /// Why a flow does not arrive, or that it does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = WhyReport))]
@@ -96,6 +120,9 @@ pub struct Report {
     pub port: Option<u16>,
     /// What was sent, in words.
     pub probe: String,
+    /// What was found in the recording, where the question was about the past; nothing is sent then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     /// Whether it arrives.
     pub verdict: Verdict,
     /// The way of the flow.

@@ -1,7 +1,7 @@
 //! A report as text for people.
 
 use crate::cause::{Basis, Cause, Direction};
-use crate::report::{Report, Sighting, Way};
+use crate::report::{Recorded, Report, Sighting, Way};
 
 /// The report as text, with a newline at its end.
 pub fn text(report: &Report) -> String {
@@ -14,9 +14,12 @@ pub fn text(report: &Report) -> String {
             report.protocol.name(),
             report.source,
             report.destination,
-            report.verdict.words()
+            match report.recorded {
+                Some(_) => report.verdict.past_words(),
+                None => report.verdict.words(),
+            }
         ),
-        format!("sent: {}", report.probe),
+        report.recorded.map_or_else(|| format!("sent: {}", report.probe), |of| recorded(&of)),
     ];
     way(&mut lines, "there", &report.there);
     if let Some(back) = &report.back {
@@ -33,6 +36,13 @@ pub fn text(report: &Report) -> String {
         lines.push(format!("not known: {text}"));
     }
     lines.join("\n") + "\n"
+}
+
+fn recorded(of: &Recorded) -> String {
+    let Recorded { packets, lost, answers, lost_answers } = of;
+    format!(
+        "recorded: {packets} packets, {lost} of them did not arrive; {answers} answers, {lost_answers} of them did not arrive"
+    )
 }
 
 fn way(lines: &mut Vec<String>, title: &str, way: &Way) {
@@ -68,6 +78,7 @@ fn cause(lines: &mut Vec<String>, title: &str, cause: &Cause) {
     let basis = match cause.basis {
         Basis::Probe => "",
         Basis::Facts => " (by tables and settings; the probe did not come as far)",
+        Basis::Now => " (as it is now; how it was then is not recorded)",
     };
     let basis = if title == "hindrance" { "" } else { basis };
     lines.push(format!("{title}: {} at {}{direction}{basis}", cause.name, cause.place));

@@ -121,10 +121,18 @@ class AskWhy(_AskWhyRequired, _AskWhyWords, total=False):
 
     family: Optional[int]
     """4 or 6; where nothing is said, the first that both nodes have."""
+    last_ms: Optional[int]
+    """Not about now, but about packets of the last milliseconds, this many, in the lab's
+    recording.
+    """
     port: Optional[int]
     """The port of the receiver, for TCP and UDP."""
     protocol: WhyProtocol
     """What is sent."""
+    since_ns: Optional[Exact]
+    """About recorded packets from this time on, in nanoseconds since 1970 UTC."""
+    until_ns: Optional[Exact]
+    """About recorded packets before this time."""
 
 
 BehindCause = Literal["late", "overrun", "waits", "backlog", "stolen"]
@@ -805,13 +813,24 @@ Forwarding = Union[bool, "OneFamily"]
 """What a node forwards: `true`, `false`, `ipv4` or `ipv6`, as in the lab file."""
 
 
-class FoundPackets(TypedDict):
-    """Packets of a recording, in the order in which they were seen."""
-
+class _FoundPacketsRequired(TypedDict):
     more: bool
     """Whether there are more."""
     packets: list[PacketSeen]
     """The packets, once for each link that they were seen at."""
+
+
+class FoundPackets(_FoundPacketsRequired, total=False):
+    """Packets of a recording, in the order in which they were seen."""
+
+    gone: int
+    """Parts of the recording that gave way to newer ones meanwhile."""
+    problem: Optional[str]
+    """Why what the recorder said last cannot be read: then nodes of the past are not known by
+    name.
+    """
+    strange: int
+    """Parts that were left out: of another version, or damaged."""
 
 
 class Gone(TypedDict, total=False):
@@ -946,7 +965,7 @@ class KeyChange(TypedDict):
     """In words, `limits.memory 64MiB, was none`."""
 
 
-KindOfPart = Literal["node", "switch", "link", "slice"]
+KindOfPart = Literal["node", "switch", "link", "slice", "recording"]
 """The type of an item."""
 
 
@@ -1871,6 +1890,8 @@ class _PlanRequired(TypedDict):
 class Plan(_PlanRequired, total=False):
     """Every object of a lab."""
 
+    record: Optional[PlannedRecord]
+    """How all links are recorded while it is up."""
     scheme: Optional[Scheme]
     """How links made later get addresses and routes; not part of the digest. Absent in the view
     of a part of a lab.
@@ -2207,6 +2228,13 @@ class PlannedProtect(TypedDict, total=False):
     """Bytes a second."""
     packets: Optional[int]
     """Frames a second; an unsegmented one (GSO) counts once."""
+
+
+class PlannedRecord(TypedDict):
+    """How every frame of every link is kept on disk."""
+
+    keep: int
+    """Most bytes on disk."""
 
 
 class _PlannedShmRequired(TypedDict):
@@ -3511,7 +3539,7 @@ class WaitsView(TypedDict):
     """All waits together, in nanoseconds."""
 
 
-WhyBasis = Literal["probe", "facts"]
+WhyBasis = Literal["probe", "facts", "now"]
 """What a cause rests on."""
 
 
@@ -3611,6 +3639,19 @@ WhyProtocol = Literal["icmp", "tcp", "udp"]
 """What a flow's packets are."""
 
 
+class WhyRecorded(TypedDict):
+    """How many packets a recording has of a flow."""
+
+    answers: int
+    """Packets of the receiver for the sender."""
+    lost: int
+    """Those of them that did not come to a link of the receiver."""
+    lost_answers: int
+    """Those of them that did not come to a link of the sender."""
+    packets: int
+    """Its packets."""
+
+
 _WhyReportWords = TypedDict("_WhyReportWords", {"from": "str"})
 
 
@@ -3644,6 +3685,10 @@ class WhyReport(_WhyReportRequired, _WhyReportWords, total=False):
     """The way of the answers; `null` where packets do not come as far as that it matters."""
     port: Optional[int]
     """The receiver's port; `null` for echo requests."""
+    recorded: Optional[WhyRecorded]
+    """What was found in the recording, where the question was about the past; nothing is sent
+    then.
+    """
 
 
 WhySighting = Literal["packet", "resolution", "nothing", "not_watched"]

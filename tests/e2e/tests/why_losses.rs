@@ -78,8 +78,8 @@ fn every_place_is_named_with_its_cause() {
     }
     drop((ping, events));
     machine.refused("why --losses a", 2, &["--losses"]);
-    machine.refused("why a b --last 1s", 2, &["--last"]);
-    machine.refused("why --last 1s", 2, &["--losses"]);
+    machine.refused("why a b --last 1s", 1, &["nothing of it was recorded"]);
+    machine.refused("why --last 1s", 2, &["NODE"]);
     machine.refused("why --losses --last soon", 2, &["--last"]);
     machine.refused("why", 2, &["NODE"]);
     machine.down();

@@ -8,6 +8,7 @@ mod daemons;
 mod facts;
 mod frames;
 mod names;
+mod past;
 mod probe;
 mod reading;
 mod watching;
@@ -38,6 +39,9 @@ impl Running {
         check(asked)?;
         let from = slot(&state.plan, &asked.from)?;
         let mut facts = LabFacts::new(self, &state);
+        if asked.is_of_the_past() {
+            return self.why_past(&mut facts, asked);
+        }
         let to = receiver(&mut facts, &asked.to)?;
         let ends = addresses(&mut facts, asked, from, to)?;
         let sender = facts.node(&asked.from)?;
@@ -54,11 +58,7 @@ impl Running {
             Protocol::Icmp => [0, 0],
             _ => [port, asked.port.unwrap_or(0)],
         };
-        let named = [(&*asked.from, ends.0), (&*state.plan.nodes[to].name, ends.1)];
-        let flow = Flow::new(named, asked.protocol, ports).map_err(|mixed| Error::Invalid {
-            object: Subject::from("the flow"),
-            reason: mixed.to_string(),
-        })?;
+        let flow = flow(asked, &state.plan.nodes[to].name, ends, ports)?;
         let there = walk(&mut facts, &flow, &[])?;
         let back = walk(&mut facts, &flow.back(), &there.nodes)?;
         let observed = match probe {
@@ -82,6 +82,14 @@ impl Running {
             false => Ok(judge(&flow, &there, &back, &observed)),
         }
     }
+}
+
+fn flow(asked: &AskWhy, to: &str, ends: (IpAddr, IpAddr), ports: [u16; 2]) -> Result<Flow> {
+    let named = [(&*asked.from, ends.0), (to, ends.1)];
+    Flow::new(named, asked.protocol, ports).map_err(|mixed| Error::Invalid {
+        object: Subject::from("the flow"),
+        reason: mixed.to_string(),
+    })
 }
 
 fn check(asked: &AskWhy) -> Result<()> {

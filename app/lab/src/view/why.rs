@@ -21,4 +21,22 @@ pub struct AskWhy {
     /// 4 or 6; where nothing is said, the first that both nodes have.
     #[serde(default)]
     pub family: Option<u8>,
+    /// Not about now, but about packets of the last milliseconds, this many, in the lab's recording.
+    #[serde(default)]
+    pub last_ms: Option<u64>,
+    /// About recorded packets from this time on, in nanoseconds since 1970 UTC.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
+    pub since_ns: Option<u64>,
+    /// About recorded packets before this time.
+    #[serde(default, with = "netloom_form::exact")]
+    #[schema(value_type = Option<netloom_form::schema::Exact>)]
+    pub until_ns: Option<u64>,
+}
+
+impl AskWhy {
+    /// Whether it asks for a time of the past.
+    pub(crate) fn is_of_the_past(&self) -> bool {
+        self.last_ms.is_some() || self.since_ns.is_some() || self.until_ns.is_some()
+    }
 }

@@ -82,7 +82,7 @@ fn keep(text: &str) -> Result<u64, String> {
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// A moment, in nanoseconds since 1970 UTC.
-fn moment(text: &str) -> Result<u64, String> {
+pub(super) fn moment(text: &str) -> Result<u64, String> {
     moment_before(text, clock::realtime())
 }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use netloom_why::Protocol;
 
 use super::capture::time;
+use super::record::moment;
 
 // `why`.
 #[derive(Debug, Args)]
@@ -22,10 +23,16 @@ pub(crate) struct Why {
     /// Show every place in the lab that lost packets, with the cause, since it was made.
     #[arg(long, conflicts_with_all = ["from", "ipv4", "ipv6"])]
     pub(crate) losses: bool,
-    /// Show only what is lost from now on for so long, like 5s; until interrupted if that is sooner.
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "losses",
-        conflicts_with = "from")]
+    /// With --losses: show only what is lost from now on for so long, like 5s; until interrupted if that is sooner. Else: ask
+    /// the recording of the lab about packets of the last time, and send none.
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) last: Option<Duration>,
+    /// Ask the recording about packets from this time on.
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with_all = ["last", "losses"])]
+    pub(crate) since: Option<u64>,
+    /// Ask the recording about packets before this time.
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with_all = ["last", "losses"])]
+    pub(crate) until: Option<u64>,
     /// Only IPv4.
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

@@ -21,7 +21,10 @@ pub(crate) fn why(lab: Option<&str>, args: &Why) -> Result<i32> {
         _ => None,
     };
     let (protocol, port) = args.flow;
-    let request = AskWhy { from: from.clone(), to: to.clone(), protocol, port, family };
+    let last_ms = args.last.map(|last| u64::try_from(last.as_millis()).unwrap_or(u64::MAX));
+    let (since_ns, until_ns) = (args.since, args.until);
+    let (from, to) = (from.clone(), to.clone());
+    let request = AskWhy { from, to, protocol, port, family, last_ms, since_ns, until_ns };
     let report: Report = labs::connect(lab)?.call(&calls::Why { request })?;
     if args.json {
         print_json(&report)?;

@@ -1,0 +1,272 @@
+//! Why packets of the past did not arrive: what the lab's recording has of them, beside the way that they have now.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use netloom_model::Plan;
+use netloom_model::lookup::slot;
+use netloom_model::lookup::target::{self, Space};
+use netloom_model::plan::{PlannedEnd, Slot};
+use netloom_packet::headers::Headers;
+use netloom_packet::identity;
+use netloom_record::{Asked, Frame, Question, Status, search};
+use netloom_sighting::Flow as Seen;
+use netloom_sys::clock;
+use netloom_why::{Past, Protocol, Report, Spot, Trace, judge_past, walk};
+
+use super::facts::LabFacts;
+use super::{NO_PORT, addresses, flow, receiver};
+use crate::run::packets::refused;
+use crate::run::running::Running;
+use crate::view::AskWhy;
+use crate::{Error, Result, Subject};
+
+/// Most frames that are looked at.
+const MOST: usize = 200_000;
+/// What was seen so shortly before the end of the time may be on its way, and what was seen so shortly after its beginning may have
+/// begun before it.
+const EDGE_NS: u64 = 2_000_000_000;
+/// The longest time between sightings of a packet in two segments.
+const APART_NS: u64 = 5_000_000_000;
+
+impl Running {
+    /// Where packets of a flow were lost in a time of the past.
+    pub(super) fn why_past(&self, facts: &mut LabFacts<'_>, asked: &AskWhy) -> Result<Report> {
+        let plan = facts.plan();
+        let from = slot(plan, &asked.from)?;
+        let to = receiver(facts, &asked.to)?;
+        let (folder, told, nodes) = self.recording_found()?;
+        let status = told.status;
+        let wrong = |error| refused(&plan.lab, error);
+        let service = match asked.port {
+            Some(port) => format!("{port}/{}", asked.protocol.name()),
+            None => asked.protocol.name().to_owned(),
+        };
+        let of_question = Asked {
+            words: vec![asked.from.clone(), asked.to.clone(), service],
+            links: vec![],
+            last_ns: asked.last_ms.map(|last| last.saturating_mul(1_000_000)),
+            since_ns: asked.since_ns,
+            until_ns: asked.until_ns,
+        };
+        let question = Question::read(&of_question, &nodes).map_err(wrong)?;
+        let addresses_of = |word: &str| match word.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => nodes.get(word).cloned().unwrap_or_default(),
+        };
+        let ends = [addresses_of(&asked.from), addresses_of(&asked.to)];
+        let mut tracing = Tracing::new(plan, asked, ends, [from, to]);
+        let looked = search(&folder, &question, |frame| {
+            tracing.take(frame);
+            Ok::<_, netloom_record::Error>(tracing.looked < MOST)
+        });
+        let looked = looked.map_err(wrong)?;
+        if tracing.looked >= MOST {
+            let reason =
+                format!("more than {MOST} of its frames are in that time; ask for a shorter one");
+            return Err(Error::Invalid { object: Subject::from("the flow"), reason });
+        }
+        let (pair, ports) = match tracing.newest {
+            Some(Seen { from, to, ports, .. }) => {
+                ((from, to), ports.map_or([0, 0], |(from, to)| [from, to]))
+            }
+            None => (addresses(facts, asked, from, to)?, [NO_PORT, asked.port.unwrap_or(0)]),
+        };
+        let flow = flow(asked, &plan.nodes[to].name, pair, ports)?;
+        let mut past = tracing.finish(&status);
+        past.recorded = points(plan, &status).map(|spot| (spot.node, spot.interface)).collect();
+        past.doubts = doubts(&status, looked.gone + looked.strange);
+        let there = walk(facts, &flow, &[])?;
+        let back = walk(facts, &flow.back(), &there.nodes)?;
+        Ok(judge_past(&flow, (&there, &back), &past, utc))
+    }
+}
+
+/// The ends of links at which a recorder takes frames.
+fn points<'a>(plan: &'a Plan, status: &Status) -> impl Iterator<Item = Spot> + use<'a> {
+    let recorded: BTreeSet<String> = status.links.iter().cloned().collect();
+    let links = plan.links.iter().filter(move |link| recorded.contains(&link.name));
+    links.filter_map(move |link| point(plan, &link.name))
+}
+
+fn point(plan: &Plan, link: &str) -> Option<Spot> {
+    let point = target::resolve(plan, &format!("link:{link}")).ok()?.points.into_iter().next()?;
+    let node = match point.space {
+        Space::Node(node) => Some(node),
+        _ => None,
+    };
+    Some(Spot { node, interface: point.interface, name: point.name, out: false })
+}
+
+/// Why what is not in the recording may have been there.
+fn doubts(status: &Status, lost_segments: usize) -> Vec<String> {
+    let lost = status.books.dropped;
+    let (frames, mut all) = (lost.ring + lost.memory + lost.disk, vec![]);
+    if frames > 0 {
+        all.push(format!(
+            "the recorder dropped {frames} frames (ring {}, memory {}, disk {}): some of what it did not see may have been there",
+            lost.ring, lost.memory, lost.disk
+        ));
+    }
+    if lost_segments > 0 {
+        all.push(format!("{lost_segments} segments of the recording could not be read"));
+    }
+    all.extend(status.trouble.iter().map(|trouble| format!("the recorder has trouble: {trouble}")));
+    all
+}
+
+fn utc(ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or(jiff::Timestamp::MAX);
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Packets of a flow as they are found.
+struct Tracing<'a> {
+    plan: &'a Plan,
+    asked: &'a AskWhy,
+    /// Addresses and slots of sender and receiver.
+    ends: [Vec<IpAddr>; 2],
+    slots: [Slot; 2],
+    /// There and back.
+    found: [Vec<Found>; 2],
+    /// Places in these, by direction and the recording's number of a packet.
+    known: HashMap<(usize, u64), usize>,
+    /// The same by direction and identity, which several may have.
+    alike: HashMap<(usize, u64), Vec<usize>>,
+    spots: HashMap<String, Spot>,
+    /// The newest packet there.
+    newest: Option<Seen>,
+    looked: usize,
+}
+
+/// A packet as far as it was found.
+struct Found {
+    segments: Vec<u64>,
+    links: Vec<String>,
+    trace: Trace,
+}
+
+impl<'a> Tracing<'a> {
+    fn new(
+        plan: &'a Plan,
+        asked: &'a AskWhy,
+        ends: [Vec<IpAddr>; 2],
+        slots: [Slot; 2],
+    ) -> Tracing<'a> {
+        let (found, known, alike, spots) = Default::default();
+        Tracing { plan, asked, ends, slots, found, known, alike, spots, newest: None, looked: 0 }
+    }
+
+    fn take(&mut self, frame: &Frame) {
+        self.looked += 1;
+        let Some(seen) = Seen::of(&frame.data) else { return };
+        let Some(direction) = self.direction(&seen, &frame.data) else { return };
+        if direction == 0 {
+            self.newest = Some(seen);
+        }
+        let (spot, link, time_ns) = (self.spot(frame), frame.link.to_string(), frame.time_ns);
+        let arrives = is_at(self.plan, &link, self.slots[1 - direction]);
+        let (identity, segment) = (identity(&frame.data), frame.packet >> 32);
+        let known = self.known.get(&(direction, frame.packet)).copied();
+        let earlier = || self.earlier(direction, (identity, segment), &link, time_ns);
+        let at = known.or_else(earlier).unwrap_or_else(|| {
+            let trace = Trace { spots: vec![], times_ns: (time_ns, time_ns), arrived: false };
+            let found = Found { segments: vec![], links: vec![], trace };
+            let at = self.found[direction].len();
+            self.found[direction].push(found);
+            self.alike.entry((direction, identity)).or_default().push(at);
+            at
+        });
+        self.known.insert((direction, frame.packet), at);
+        let Some(found) = self.found[direction].get_mut(at) else { return };
+        found.segments.push(segment);
+        found.links.push(link);
+        found.trace.spots.push(spot);
+        found.trace.times_ns.1 = time_ns;
+        found.trace.arrived |= arrives;
+    }
+
+    /// A packet that an earlier segment has, and that goes on in this one.
+    fn earlier(
+        &self,
+        direction: usize,
+        (identity, segment): (u64, u64),
+        link: &str,
+        time_ns: u64,
+    ) -> Option<usize> {
+        let alike = self.alike.get(&(direction, identity))?.iter().rev();
+        let mut recent = alike.filter_map(|at| Some((*at, self.found[direction].get(*at)?)));
+        let found = recent.find(|(_, found)| {
+            found.trace.times_ns.1 + APART_NS > time_ns
+                && !found.trace.arrived
+                && found.segments.iter().all(|of| *of != segment)
+                && found.links.iter().all(|of| of != link)
+        });
+        found.map(|(at, _)| at)
+    }
+
+    /// 0: there, 1: back; `None` for a packet of another flow.
+    fn direction(&self, seen: &Seen, frame: &[u8]) -> Option<usize> {
+        let is = |one: usize, other: usize| {
+            self.ends[one].contains(&seen.from) && self.ends[other].contains(&seen.to)
+        };
+        let (there, back) = (is(0, 1), is(1, 0));
+        if self.asked.protocol == Protocol::Icmp {
+            let at = Headers::parse(frame).ok()?.ip?.transport;
+            // RFC 792 and RFC 4443, section 4: echo requests and replies.
+            return match *frame.get(at)? {
+                8 | 128 if there => Some(0),
+                0 | 129 if back => Some(1),
+                _ => None,
+            };
+        }
+        let ((source, target), port) = (seen.ports?, self.asked.port?);
+        if there && target == port {
+            return Some(0);
+        }
+        (back && source == port).then_some(1)
+    }
+
+    /// Where a frame was recorded, as far as the lab still has the link.
+    fn spot(&mut self, frame: &Frame) -> Spot {
+        let gone = |link: &str| {
+            let (interface, name) = (link.to_owned(), format!("link {link}"));
+            Spot { node: None, interface, name, out: false }
+        };
+        let plan = self.plan;
+        let spot = self.spots.entry(frame.link.to_string());
+        let spot = spot.or_insert_with_key(|link| point(plan, link).unwrap_or_else(|| gone(link)));
+        // `epb_flags` of pcapng: 1 is inbound, 2 outbound.
+        Spot { out: frame.flags & 3 == 2, ..spot.clone() }
+    }
+
+    /// Without packets that may be cut at the edges of the time.
+    fn finish(self, status: &Status) -> Past {
+        let now = clock::realtime();
+        let end = if status.ended { status.told_ns } else { now };
+        let end = self.asked.until_ns.map_or(end, |until| until.min(end));
+        let last =
+            self.asked.last_ms.map(|last| now.saturating_sub(last.saturating_mul(1_000_000)));
+        let begin = self.asked.since_ns.or(last).unwrap_or(0);
+        let (plan, [sender, receiver]) = (self.plan, self.slots);
+        let is_whole = |found: &Found, sender: Slot| {
+            let (first, last) = found.trace.times_ns;
+            let begins = found.links.first().is_some_and(|link| is_at(plan, link, sender));
+            let ends = found.trace.arrived || last.saturating_add(EDGE_NS) <= end;
+            ends && (begins || first >= begin.saturating_add(EDGE_NS))
+        };
+        let kept = |all: Vec<Found>, sender: Slot| -> Vec<Trace> {
+            let whole = all.into_iter().filter(|found| is_whole(found, sender));
+            whole.map(|found| found.trace).collect()
+        };
+        let [there, back] = self.found;
+        Past { there: kept(there, sender), back: kept(back, receiver), ..Past::default() }
+    }
+}
+
+/// Whether a link ends in a node.
+fn is_at(plan: &Plan, link: &str, node: Slot) -> bool {
+    let is_end = |end: &PlannedEnd| matches!(end, PlannedEnd::Node { node: at, .. } if *at == node);
+    let link = plan.links.iter().find(|of| of.name == link);
+    link.is_some_and(|link| link.ends.iter().any(is_end))
+}
