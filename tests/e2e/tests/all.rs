@@ -120,4 +120,5 @@ mod whole_machine;
 mod why;
 mod why_losses;
 mod why_more;
+mod why_past;
 mod wire;

@@ -1,6 +1,7 @@
 //! `netloom record` and `netloom packets`: every link of a lab on disk, searched while it is recorded and later.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -293,6 +294,94 @@ fn a_recorder_ends_with_its_lab_and_what_it_has_stays() {
     machine.ok("record delete -l past");
     machine.refused("packets h1 --last 5m", 1, &["no lab is running, and none was recorded"]);
     machine.untouched();
+}
+
+/// The lab, with what its file says of a recording. A program of `h1` sends when it starts.
+fn recorded(how: &str) -> String {
+    let host = "h1: {exec: [[ping, -c1, -W5, web]], ";
+    format!("{}record: {how}\n", LAB.replace("h1: {", host))
+}
+
+#[test]
+fn a_lab_whose_file_says_so_is_recorded_while_it_is_up() {
+    let machine = machine!();
+    machine.up(&recorded("true"));
+    // What the program sent when the lab came up has passed each link, there and back.
+    until(&machine, &["h1", "web", "icmp", "--last", "5m"], 6);
+    let told = status(&machine);
+    assert_eq!((&told["recording"], &told["keep"]), (&true.into(), &(2_u64 << 30).into()));
+    assert_eq!(told["links"].as_array().map(Vec::len), Some(4), "{told:#}");
+    machine.refused("record start", 1, &["recorded already"]);
+    let first = recorder(&machine);
+    // A lab that lives on without its process has its recorder, too.
+    kill_and_wait(machine.lab_process());
+    machine.up(&recorded("true"));
+    assert_eq!(recorder(&machine), first);
+    // It can be ended by hand; the file brings it back.
+    machine.ok("record stop");
+    assert!(gone(first));
+    machine.up(&recorded("true"));
+    let second = recorder(&machine);
+    machine.answers("h1", "web");
+    machine.down();
+    assert!(gone(second));
+}
+
+#[test]
+fn a_file_that_is_applied_adds_changes_and_ends_a_recording() {
+    let machine = machine!();
+    machine.up(LAB);
+    let apply = |text: &str| {
+        let file = machine.file(text);
+        machine.netloom(["apply".as_ref(), file.as_os_str()]).finish().code(0).text()
+    };
+    let told = apply(&format!("{LAB}record: {{keep: 64MiB}}\n"));
+    assert!(told.contains("+ recording past"), "{told}");
+    assert_eq!(status(&machine)["keep"], 64 << 20);
+    let first = recorder(&machine);
+    machine.answers("h1", "web");
+    // A recording of another bound goes on in the same ring.
+    let file = machine.file(&format!("{LAB}record: true\n"));
+    let up = ["up".as_ref(), file.as_os_str()];
+    let refused = machine.netloom(up).finish().code(1).errors();
+    assert!(refused.contains("recording past: keep 2GiB, was 64MiB"), "{refused}");
+    let told = apply(&format!("{LAB}record: true\n"));
+    assert!(told.contains("~ recording past: keep 2GiB, was 64MiB"), "{told}");
+    assert!(gone(first));
+    let second = recorder(&machine);
+    until(&machine, &["h1", "web", "icmp", "--last", "5m"], 6);
+    // One that was started by hand goes on.
+    let told = apply(LAB);
+    assert!(told.contains("- recording past"), "{told}");
+    assert!(gone(second));
+    closes(&status(&machine));
+    machine.ok("record start");
+    let third = recorder(&machine);
+    apply(&LAB.replace("  h2:", "  h3: {sysctls: *quiet}\n  h2:"));
+    assert_eq!(recorder(&machine), third);
+    // The next lab of this name is recorded by its own.
+    let file = machine.file(&recorded("true"));
+    let up = ["up".as_ref(), "--replace".as_ref(), file.as_os_str()];
+    machine.netloom(up).finish().code(0);
+    assert!(gone(third));
+    until(&machine, &["h1", "web", "icmp", "--last", "5m"], 12);
+    assert_ne!(recorder(&machine), third);
+    machine.down();
+}
+
+#[test]
+fn a_lab_that_cannot_be_recorded_comes_up_and_says_so() {
+    let machine = machine!();
+    let place = machine.scratch().path().join("no-folder");
+    std::fs::write(&place, "").expect("a file");
+    let file = machine.file(&recorded("true"));
+    let up = [Path::new("up"), &file];
+    let run = machine.netloom(up).env("NETLOOM_DATA_DIR", &place).finish().code(1);
+    let told = run.errors();
+    assert!(told.contains("lab \"past\" is up, but not recorded as its file says"), "{told}");
+    assert!(told.contains("recording: ") && told.contains("no-folder"), "{told}");
+    machine.answers("h1", "web");
+    machine.down();
 }
 
 #[test]
