@@ -13,7 +13,7 @@ use crate::workspace;
 /// Experiments run when none is named.
 const ALL: &[&str] = &[
     "lab", "node", "flood", "images", "people", "wire", "switch", "openflow", "slice", "plug",
-    "capture", "disk", "generate", "measure", "guard",
+    "capture", "disk", "generate", "measure", "record", "guard",
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

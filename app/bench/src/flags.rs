@@ -72,6 +72,8 @@ enum Experiment {
     Generate,
     /// Cost of measuring flows, and accuracy of delays.
     Measure,
+    /// What TCP keeps while a lab is recorded, and how long a question about 10 GiB takes.
+    Record,
     /// Time that guarding adds to a program's calls, and what established connections keep.
     Guard,
     /// What people wait for: nodes from images, images that are fetched, what leaves by pasta.
@@ -133,6 +135,7 @@ impl Cli {
             Experiment::Disk => crate::disk::run(options, self.folder.as_deref()),
             Experiment::Generate => crate::generate::run(options, programs),
             Experiment::Measure => crate::measure::run(options, programs),
+            Experiment::Record => crate::record::run(options, programs),
             Experiment::Guard => crate::guard::run(options, programs),
             Experiment::People => crate::people::run(options, programs),
             Experiment::Vm => crate::vm::run(options, programs),

@@ -34,6 +34,7 @@ mod people;
 mod plug;
 mod processes;
 mod programs;
+mod record;
 mod report;
 mod rounds;
 mod router;
