@@ -2,11 +2,12 @@
 //!
 //! IPv4: the lower half of the pool is for segments of switches (in `10.0.0.0/8` a /21 each), the
 //! upper half for links without a switch: each owner has a block (/22), each of its links a /30 in
-//! it. In smaller pools slots and blocks shrink by one bit for every two. IPv6: every switch and
-//! every owner has a /48, each segment a /64 in it.
+//! it. In smaller pools slots and blocks shrink by one bit for every two. Where all blocks are taken,
+//! later owners have small ones (a /26, in smaller pools down to a /28) in the last quarter of the lower
+//! half, between the switches there. IPv6: every switch and every owner has a /48, each segment a /64 in it.
 //!
-//! Invariant: a slot depends only on the hashed names and on what was taken before, and
-//! no slot overlaps a prefix given by hand.
+//! Invariant: a slot depends only on the hashed names and on what was taken before, no slot overlaps a
+//! prefix given by hand, and nothing takes a small block while a large one is left.
 
 use std::collections::HashMap;
 
@@ -16,6 +17,9 @@ use super::error::PlanError;
 use super::family::{Family, overlap, range};
 use super::hash::hash;
 use super::slots::Slots;
+
+/// The longest small block: four links. A router has one for all of its links that are left.
+const LONGEST_SMALL_BLOCK: u8 = 28;
 
 /// An equal division of a prefix.
 struct Region {
@@ -75,6 +79,8 @@ pub(crate) struct Allocator {
     switches: Region,
     /// `None` if owners take from the same region as switches.
     owners: Option<Region>,
+    /// Small blocks, for when no other is left; `None` as `owners` is.
+    late: Option<Region>,
     /// Length of a segment's prefix.
     segment_len: u8,
     /// Every block so far.
@@ -107,7 +113,7 @@ impl Allocator {
         if pool.prefix_len() > longest {
             return Err(PlanError::PoolTooSmall { pool, longest });
         }
-        let (switches, owners, segment_len) = match family {
+        let (switches, owners, late, segment_len) = match family {
             Family::V4 => {
                 // Two halves, so that switches and owners of links never compete for a slot.
                 let half = pool.prefix_len() + 1;
@@ -115,20 +121,26 @@ impl Allocator {
                 let upper = start + (end - start).div_ceil(2);
                 let smaller = pool.prefix_len().saturating_sub(8) / 2;
                 let lower = Region::new(&family.net(start, half), 21 + smaller);
-                (lower, Some(Region::new(&family.net(upper, half), 22 + smaller)), 30)
+                let owners = Region::new(&family.net(upper, half), 22 + smaller);
+                // Its end, so that most switches of a running lab's changes find no block at their slot.
+                let quarter = family.net(upper - (upper - start) / 4, half + 2);
+                let late = Region::new(&quarter, (26 + smaller).min(LONGEST_SMALL_BLOCK));
+                (lower, Some(owners), Some(late), 30)
             }
-            Family::V6 => (Region::new(&pool, 48), None, 64),
+            Family::V6 => (Region::new(&pool, 48), None, None, 64),
         };
         let mut new = Allocator {
             family,
             switches,
             owners,
+            late,
             segment_len,
             blocks: Vec::new(),
             of_owner: HashMap::new(),
             variant: 0,
         };
-        for region in std::iter::once(&mut new.switches).chain(&mut new.owners) {
+        let more = new.owners.iter_mut().chain(&mut new.late);
+        for region in std::iter::once(&mut new.switches).chain(more) {
             // Blocks of a running lab are taken too; only their owners get more segments from them.
             let blocks = known.iter().map(|block| &block.prefix);
             by_hand.iter().chain(blocks).for_each(|prefix| region.bar(prefix));
@@ -150,10 +162,11 @@ impl Allocator {
         hash(&[names, others].concat())
     }
 
-    /// The prefix of a switch's segment.
+    /// The prefix of a switch's segment; switches are asked for before links.
     pub(crate) fn switch(&mut self, name: &str) -> Option<IpNet> {
         let wish = self.wish(&["switch", name]);
         let slot = self.switches.take(wish)?;
+        self.late.iter_mut().for_each(|region| region.bar(&slot));
         // IPv6 takes a /48 a switch but uses one /64 of it, as hosts expect (RFC 4291, 2.5.1).
         let len = if self.family == Family::V4 { slot.prefix_len() } else { self.segment_len };
         Some(self.family.net(range(&slot).0, len))
@@ -180,7 +193,8 @@ impl Allocator {
         let block_wish = self.wish(&["owner", owner.1, &ordinal]);
         let own = self.of_owner.entry(owner.0).or_default();
         let from = self.owners.as_mut().unwrap_or(&mut self.switches);
-        let prefix = from.take(block_wish)?;
+        let large = from.take(block_wish);
+        let prefix = large.or_else(|| self.late.as_mut()?.take(block_wish))?;
         let mut region = Region::new(&prefix, self.segment_len);
         let segment = region.take(wish)?;
         let index = self.blocks.len();
@@ -224,14 +238,48 @@ mod tests {
     fn owners_go_on_in_further_blocks_until_the_pool_is_full() {
         let mut allocator = Allocator::new(net("10.7.0.0/16"), &[], vec![]).unwrap();
         let mut seen = std::collections::HashSet::new();
-        // The upper half holds 2^15 / 4 links.
-        for parallel in 0..8192 {
+        // The upper half holds 2^15 / 4 links, the last quarter of the lower one 2^13 / 4.
+        for parallel in 0..8192 + 2048 {
             let (link, _) = allocator.link((0, "a"), "b", parallel).unwrap();
-            assert!(net("10.7.128.0/17").contains(&link) && seen.insert(link));
+            let from = if parallel < 8192 { "10.7.128.0/17" } else { "10.7.96.0/19" };
+            assert!(net(from).contains(&link) && seen.insert(link), "{parallel}: {link}");
         }
-        assert!(allocator.link((0, "a"), "b", 8192).is_none());
-        assert_eq!(allocator.blocks.len(), 512, "of 16 links each");
+        assert!(allocator.link((0, "a"), "b", 8192 + 2048).is_none());
+        assert_eq!(allocator.blocks.len(), 512 + 512, "of 16 links each, and of 4");
         // Full blocks are not searched again.
-        assert_eq!(allocator.of_owner[&0].full, 512);
+        assert_eq!(allocator.of_owner[&0].full, 1024);
+    }
+
+    #[test]
+    fn late_owners_have_small_blocks_between_the_switches() {
+        let pool = net("10.0.0.0/8");
+        let mut allocator = Allocator::new(pool, &[net("10.100.0.0/16")], vec![]).unwrap();
+        let switches: Vec<IpNet> =
+            (0..3000).map(|n| allocator.switch(&format!("s{n}")).unwrap()).collect();
+        let mut late = Vec::new();
+        for owner in 0..9000 {
+            let name = format!("n{owner}");
+            let (link, block) = allocator.link((owner, &name), "b", 0).unwrap();
+            let block = allocator.blocks[block].prefix;
+            assert!(block.contains(&link), "{name}: {block} {link}");
+            match owner < 8192 {
+                true => assert!(block.prefix_len() == 22 && net("10.128.0.0/9").contains(&block)),
+                false => late.push(block),
+            }
+        }
+        assert_eq!(late.len(), 808);
+        let taken = |block: &IpNet| switches.iter().any(|switch| overlap(switch, block));
+        for block in &late {
+            assert!(block.prefix_len() == 26 && net("10.96.0.0/11").contains(block), "{block}");
+            assert!(!overlap(block, &net("10.100.0.0/16")) && !taken(block), "{block}");
+        }
+        // A later plan of the running lab: its owners go on in their blocks, and new switches avoid these.
+        let known = std::mem::take(&mut allocator.blocks);
+        let first = known[8192].prefix;
+        let mut again = Allocator::new(pool, &switches, known).unwrap();
+        assert_eq!(again.link((8192, "n8192"), "c", 0).unwrap().1, 8192);
+        let added: Vec<IpNet> = (0..500).filter_map(|n| again.switch(&format!("t{n}"))).collect();
+        assert!(added.len() > 100 && added.iter().all(|net| !overlap(net, &first)));
+        assert!(added.iter().all(|net| late.iter().all(|block| !overlap(net, block))));
     }
 }

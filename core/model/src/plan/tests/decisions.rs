@@ -461,6 +461,10 @@ fn exhausted_pools_name_who_got_nothing() {
     lab.lab.pool.ipv4 = Some("10.5.0.0/16".parse().unwrap());
     lab.host("a").host("b").link("a", "b");
     lab.switch("s").switch_subnet("s", "10.5.128.0/17").link("b", "s");
+    // Half a pool is taken by hand: what is left for the link is a small block.
+    let small = plan(&lab.lab).expect("there is room");
+    assert_eq!(small.nodes[0].interfaces[0].addresses[0], net("10.5.119.169/30"));
+    lab.switch("t").switch_subnet("t", "10.5.96.0/19").link("b", "t");
     assert_eq!(
         refused(&lab),
         r#"link "a:eth0--b:eth0": no free prefix is left in the address pool 10.5.0.0/16; give it a subnet by hand"#

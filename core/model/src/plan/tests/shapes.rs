@@ -1,6 +1,9 @@
 //! Labs of known shapes, every pair of addresses tried.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
+
+use ipnet::IpNet;
 
 use super::build_lab::{LabBuilder, two_sites};
 use super::simulator::{Place, Simulator};
@@ -20,6 +23,42 @@ fn torus(side: usize) -> Lab {
         lab.link(&name(x, y), &name(x + 1, y)).link(&name(x, y), &name(x, y + 1));
     }
     lab.lab
+}
+
+/// A ring of hosts with chords: of each node's four links it owns two.
+fn chords(nodes: usize) -> Lab {
+    let mut lab = LabBuilder::new();
+    let name = |node: usize| format!("n{}", node % nodes);
+    (0..nodes).for_each(|node| {
+        lab.host(&name(node));
+    });
+    for step in [1, nodes / 2 - 7] {
+        (0..nodes).for_each(|node| {
+            lab.link(&name(node), &name(node + step));
+        });
+    }
+    lab.lab
+}
+
+/// More owners of links than the pool has blocks: all get addresses, and those with a block keep what they have without the
+/// others.
+#[test]
+fn ten_thousand_owners_of_links_have_addresses() {
+    let all = plan(&chords(10_000)).unwrap();
+    let prefixes: HashSet<_> = all
+        .nodes
+        .iter()
+        .flat_map(|node| &node.interfaces)
+        .flat_map(|interface| &interface.addresses)
+        .map(IpNet::trunc)
+        .collect();
+    assert_eq!((all.links.len(), prefixes.len()), (20_000, 40_000), "a prefix a link and family");
+    let mut fewer = chords(10_000);
+    fewer.links.truncate(8_000);
+    let fewer = plan(&fewer).unwrap();
+    for (one, other) in all.nodes.iter().zip(&fewer.nodes).take(8_000) {
+        assert_eq!(one.interfaces[0].addresses, other.interfaces[0].addresses, "{}", one.name);
+    }
 }
 
 /// The fat tree of Al-Fares et al. (SIGCOMM 2008) with k ports a switch, all of them routers.
