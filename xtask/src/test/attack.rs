@@ -10,7 +10,7 @@ use super::flags::number;
 use crate::workspace;
 
 /// Kinds of attacks, each with its tests: a crate's folder, and a prefix of test names.
-const KINDS: [(&str, &[(&str, &str)]); 15] = [
+const KINDS: [(&str, &[(&str, &str)]); 16] = [
     (
         "hostile member of a switch",
         &[
@@ -55,6 +55,7 @@ const KINDS: [(&str, &[(&str, &str)]); 15] = [
     ),
     ("plans that cannot be true", &[("tests/e2e", "plans::")]),
     ("crowds of connections", &[("tests/e2e", "crowds::")]),
+    ("labs of many nodes", &[("tests/e2e", "thousand::a_ring_with_chords")]),
     ("doors opened and closed at once", &[("tests/e2e", "doors::labs_of_several")]),
     (
         "kills of a recorder",

@@ -1,5 +1,6 @@
 //! Moves interfaces between namespaces with their configuration: to another node, and home.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netloom_model::Plan;
@@ -155,10 +156,9 @@ pub(crate) fn settle(plan: &Plan, node: NodeId, index: u32, space: OwnedFd) -> R
         return Ok(());
     };
     let core = space.try_clone().map_err(Error::at("network namespace", "copy"))?;
-    let mut nodes: Vec<Option<OwnedFd>> = plan.nodes.iter().map(|_| None).collect();
-    nodes[slot.get()] = Some(space);
     // No form is needed: the interface is there already.
-    let spaces = Spaces { nodes, core, forms: &Forms::default() };
+    let forms = Forms::default();
+    let spaces = Spaces::of(BTreeMap::from([(slot, space)]), core, &forms);
     configure::configure(plan, &spaces, &[(slot, Scope::Links)], &[interface.link])
 }
 

@@ -11,10 +11,15 @@ use netloom_model::plan::{
     self as planned, Interface, LinkSlot, PlannedEnd, PlannedNode, is_of_an_interface,
 };
 use netloom_netlink::{Address, Batch, Change, DeleteRoute, Multipath, Neighbour, Route};
+use netloom_sys::sysctl::View;
 use netloom_sys::{namespace, sysctl};
 
 use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
 use crate::{Error, Result};
+
+/// How many nodes' settings are looked up through one view: the time for each grows with their number, and a view takes as
+/// long as some lookups.
+const NODES_A_VIEW: usize = 64;
 
 /// Which part of a node to configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +44,14 @@ pub(crate) fn configure(
     let fixed_neighbours = plan.fixes_neighbours();
     on_a_thread(|| {
         let mut batch = Batch::new();
-        for &(index, scope) in work {
+        let mut view = View::shared();
+        for (done, &(index, scope)) in work.iter().enumerate() {
+            if work.len() > NODES_A_VIEW && done % NODES_A_VIEW == 0 {
+                view = View::own();
+            }
             let node = &plan.nodes[index];
             let object = format!("node {:?}", node.name);
-            namespace::enter_network(spaces.node(index)?)
+            namespace::enter_network(spaces.open(index)?)
                 .map_err(Error::of(&object, "configure"))?;
             // A netlink socket belongs to the namespace in which it was opened: each node needs
             // one.
@@ -57,7 +66,7 @@ pub(crate) fn configure(
                 if fixed_neighbours {
                     push_neighbours(&mut batch, plan, index, scope, links);
                 }
-                set_late_sysctls(node, &object)?;
+                set_late_sysctls(&view, node, &object)?;
             }
             run(&mut socket, &mut batch, &object, "configure")?;
         }
@@ -77,10 +86,10 @@ pub(crate) fn is_late(path: &str) -> bool {
 
 /// Sets late sysctls from a thread in the node's network namespace: /proc/sys/net belongs to the
 /// namespace of the calling thread.
-fn set_late_sysctls(node: &PlannedNode, object: &str) -> Result<()> {
+fn set_late_sysctls(view: &View, node: &PlannedNode, object: &str) -> Result<()> {
     for (path, value) in node.sysctls.iter().filter(|(path, _)| is_late(path)) {
         let of = || format!("{object}: {}", sysctl::full(path));
-        sysctl::set_in_node(path, value, node.privileged)
+        view.set_in_node(path, value, node.privileged)
             .map_err(|e| Error::at(of(), "set sysctl")(e))?;
     }
     Ok(())

@@ -14,7 +14,9 @@ use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, PlannedSwitch, Slot
 use netloom_netlink::{Batch, BridgeSpec, Change, DeleteLink, EndSpec, LinkInfo, VethSpec};
 use netloom_sys::namespace;
 
-use crate::stage::spaces::{LOOPBACK, Spaces, inside, on_a_thread, open, run};
+use crate::stage::spaces::{
+    LINKS_AT_A_TIME, LOOPBACK, Near, Spaces, inside, on_a_thread, open, run,
+};
 use crate::{Error, Result};
 
 /// Makes the bridges of these switches in the core namespace.
@@ -95,10 +97,15 @@ pub(crate) fn make_links(
         // After the namespace is entered: the socket stays with that of its opening.
         let mut socket = open("links")?;
         let mut batch = Batch::new();
-        for &index in links {
-            push_link(&mut batch, plan, spaces, index, new)?;
+        for some in links.chunks(LINKS_AT_A_TIME) {
+            // Requests name namespaces by descriptors, which stay open until the kernel has read them.
+            let near = spaces.near(plan, some)?;
+            for &index in some {
+                push_link(&mut batch, plan, &near, index, new)?;
+            }
+            run(&mut socket, &mut batch, "links", "make")?;
         }
-        run(&mut socket, &mut batch, "links", "make")
+        Ok(())
     };
     on_a_thread(work)
 }
@@ -106,27 +113,27 @@ pub(crate) fn make_links(
 fn push_link(
     batch: &mut Batch,
     plan: &Plan,
-    spaces: &Spaces<'_>,
+    near: &Near<'_>,
     index: LinkSlot,
     new: New<'_>,
 ) -> Result<()> {
     let link = &plan.links[index];
-    match spaces.forms.get(plan, link) {
-        LinkForm::Pair => push_pair(batch, plan, spaces, index),
-        LinkForm::Wired | LinkForm::Joined => push_through_core(batch, plan, spaces, index),
-        LinkForm::Beside => push_beside(batch, plan, spaces, index, new),
+    match near.forms.get(plan, link) {
+        LinkForm::Pair => push_pair(batch, plan, near, index),
+        LinkForm::Wired | LinkForm::Joined => push_through_core(batch, plan, near, index),
+        LinkForm::Beside => push_beside(batch, plan, near, index, new),
         LinkForm::Tap | LinkForm::Guest | LinkForm::Bridged | LinkForm::Card | LinkForm::Nat => {
             Ok(())
         }
     }
 }
 
-fn push_pair(batch: &mut Batch, plan: &Plan, spaces: &Spaces<'_>, index: LinkSlot) -> Result<()> {
+fn push_pair(batch: &mut Batch, plan: &Plan, near: &Near<'_>, index: LinkSlot) -> Result<()> {
     let link = &plan.links[index];
     // A port comes first: only the first end can be attached to a bridge in the same request.
     let swap = !link.ends[0].is_in_core();
     let order = if swap { [1, 0] } else { [0, 1] };
-    let [a, b] = [end(plan, spaces, index, order[0])?, end(plan, spaces, index, order[1])?];
+    let [a, b] = [end(plan, near, index, order[0])?, end(plan, near, index, order[1])?];
     let mut spec = VethSpec::new(a, b);
     // Up at once: fewer requests, and the peer has its carrier.
     spec.a_up = true;
@@ -150,20 +157,20 @@ pub(crate) fn inner_end(form: LinkForm, link: &PlannedLink, side: usize) -> (Str
 fn push_through_core(
     batch: &mut Batch,
     plan: &Plan,
-    spaces: &Spaces<'_>,
+    near: &Near<'_>,
     index: LinkSlot,
 ) -> Result<()> {
     let link = &plan.links[index];
     // Each end has a pair of its own, so that a wire can be between them.
     for side in [0, 1] {
-        let (name, inner) = inner_end(spaces.forms.get(plan, link), link, side);
+        let (name, inner) = inner_end(near.forms.get(plan, link), link, side);
         let inner = EndSpec {
-            netns: Some(spaces.core.as_fd()),
+            netns: Some(near.core),
             index: Some(inner),
             mtu: Some(link.mtu),
             ..EndSpec::new(&name)
         };
-        let mut spec = VethSpec::new(inner, end(plan, spaces, index, side)?);
+        let mut spec = VethSpec::new(inner, end(plan, near, index, side)?);
         spec.a_up = true;
         batch.push(format!("link {:?}", link.name), &spec);
     }
@@ -180,9 +187,10 @@ pub(crate) fn make_half(
 ) -> Result<()> {
     let link = &plan.links[index];
     let (name, inner) = inner_end(spaces.forms.get(plan, link), link, side);
+    let near = spaces.near(plan, &[index])?;
     on_a_thread(|| {
         namespace::new_network()?;
-        let mut outer = end(plan, spaces, index, side)?;
+        let mut outer = end(plan, &near, index, side)?;
         if let Some(like) = like {
             // A program may have renamed it or changed its MTU meanwhile.
             (outer.name, outer.mac, outer.mtu) = (&like.name, like.mac, Some(like.mtu));
@@ -205,13 +213,13 @@ pub(crate) fn make_half(
 fn push_beside(
     batch: &mut Batch,
     plan: &Plan,
-    spaces: &Spaces<'_>,
+    near: &Near<'_>,
     index: LinkSlot,
     new: New<'_>,
 ) -> Result<()> {
     let link = &plan.links[index];
     let of_core = |name, index| EndSpec {
-        netns: Some(spaces.core.as_fd()),
+        netns: Some(near.core),
         index: Some(index),
         mtu: Some(link.mtu),
         ..EndSpec::new(name)
@@ -221,14 +229,14 @@ fn push_beside(
         let mut spec = match piece {
             Piece::Inner(side) => {
                 let inner = of_core(&names[side][0], link.inner_index(side));
-                VethSpec::new(inner, end(plan, spaces, index, side)?)
+                VethSpec::new(inner, end(plan, near, index, side)?)
             }
             Piece::Outer(sides) => {
                 let mut ends = Vec::new();
                 for side in sides {
                     ends.push(match plan.separate_at(&link.ends[side]) {
                         Some(_) => of_core(&names[side][1], link.outer_index(side)),
-                        None => end(plan, spaces, index, side)?,
+                        None => end(plan, near, index, side)?,
                     });
                 }
                 // Two sides in, two ends out.
@@ -256,7 +264,7 @@ fn bridge(plan: &Plan, switch: SwitchSlot, (link, side): (LinkSlot, usize)) -> O
 /// One end of a link for netlink.
 pub(crate) fn end<'a>(
     plan: &'a Plan,
-    spaces: &'a Spaces<'a>,
+    near: &'a Near<'_>,
     link: LinkSlot,
     side: usize,
 ) -> Result<EndSpec<'a>> {
@@ -265,7 +273,7 @@ pub(crate) fn end<'a>(
         PlannedEnd::Node { node, interface } => {
             let planned = &plan.nodes[*node].interfaces[*interface];
             Ok(EndSpec {
-                netns: Some(spaces.node(*node)?),
+                netns: Some(near.node(*node)?),
                 index: Some(planned.index),
                 mac: Some(planned.mac),
                 mtu,
@@ -273,7 +281,7 @@ pub(crate) fn end<'a>(
             })
         }
         PlannedEnd::Port { name, mac, .. } | PlannedEnd::Nowhere { name, mac } => Ok(EndSpec {
-            netns: Some(spaces.core.as_fd()),
+            netns: Some(near.core),
             index: Some(plan.links[link].port_index(side)),
             mac: Some(*mac),
             mtu,
@@ -354,11 +362,11 @@ pub(crate) fn remove_links(
                 }
                 match form.seat(link, side) {
                     Seat::Node { node, interface } => {
-                        let Ok(ns) = spaces.node(node) else { continue };
+                        let Ok(ns) = spaces.open(node) else { continue };
                         let planned = &plan.nodes[node].interfaces[interface];
                         // An interface of a node that moved here may have taken the index.
                         let mac = lost(link).then_some(planned.mac);
-                        remove(ns, planned.index, mac, &object)?;
+                        remove(ns.as_fd(), planned.index, mac, &object)?;
                     }
                     Seat::Port => {
                         remove(spaces.core.as_fd(), link.port_index(side), None, &object)?;
@@ -395,9 +403,12 @@ fn remove_beside(plan: &Plan, spaces: &Spaces<'_>, link: &PlannedLink, new: New<
                 Piece::Inner(side) => &link.ends[side] == end,
                 Piece::Outer(_) => plan.separate_at(end).is_none(),
             };
-            let Some(ns) = spaces.node(*node).ok().filter(|_| ends_there) else { continue };
+            if !ends_there {
+                continue;
+            }
+            let Ok(ns) = spaces.open(*node) else { continue };
             let planned = &plan.nodes[*node].interfaces[*interface];
-            remove(ns, planned.index, Some(planned.mac), &object)?;
+            remove(ns.as_fd(), planned.index, Some(planned.mac), &object)?;
         }
     }
     Ok(())

@@ -26,6 +26,7 @@ use crate::build::keeper::{Ground, Keeper};
 use crate::build::links::New;
 use crate::build::{configure, links, machines, routers};
 use crate::stage::inits::{Init, Inits};
+use crate::stage::lab_process::room_for_spaces;
 use crate::stage::reports::Reports;
 use crate::stage::spaces::Spaces;
 use crate::stage::{absent, host, images, users};
@@ -146,7 +147,7 @@ impl Maker<'_> {
 
     /// The id of the node at a slot.
     fn id(&self, slot: Slot) -> NodeId {
-        self.state.plan.node_at(slot).map_or(NodeId::CORE, |n| n.id)
+        identity(self.state, slot).0
     }
 
     fn slot(&self, id: NodeId) -> Option<Slot> {
@@ -302,7 +303,7 @@ impl Maker<'_> {
     }
 
     fn name(&self, slot: Slot) -> String {
-        self.state.plan.node_at(slot).map_or_else(|| "(core)".to_owned(), |n| n.name.clone())
+        identity(self.state, slot).1
     }
 
     /// The description of an init for the spawner; also makes its cgroups.
@@ -384,28 +385,33 @@ impl Maker<'_> {
             .and_then(|s| nodes[s].root.clone())
     }
 
-    /// Opens the network namespaces of new nodes, of nodes at the ends of these links, and the core's.
-    fn open_spaces(
-        &self,
-        inits: &Inits,
+    /// The network namespaces of new nodes, of nodes at the ends of these links, and the core's: as many open as there is
+    /// room for.
+    fn open_spaces<'b>(
+        &'b self,
+        inits: &'b Inits,
         missing: &[Slot],
         links: &[LinkSlot],
-    ) -> Result<Spaces<'_>> {
-        let ends = links.iter().flat_map(|i| &self.state.plan.links[*i].ends);
-        let mut wanted: BTreeSet<Slot> = missing.iter().copied().collect();
+    ) -> Result<Spaces<'b>> {
+        let state = self.state;
+        let ends = links.iter().flat_map(|i| &state.plan.links[*i].ends);
+        let core = state.plan.core_slot();
+        let mut wanted: BTreeSet<Slot> =
+            missing.iter().copied().filter(|slot| *slot != core).collect();
         wanted.extend(ends.filter_map(|e| match e {
             PlannedEnd::Node { node, .. } => Some(*node),
             _ => None,
         }));
+        let open = |slot: Slot| {
+            let (id, name) = identity(state, slot);
+            inits.get(&id).ok_or_else(|| ended(&name))?.network(&name)
+        };
         // Only what is needed: a lab of a thousand nodes would need as many descriptors for one new
         // link.
-        let open = |slot: Slot| {
-            let init = inits.get(&self.id(slot)).ok_or_else(|| ended(&self.name(slot)))?;
-            init.network(&self.name(slot))
-        };
-        let node = |slot: Slot| wanted.contains(&slot).then(|| open(slot)).transpose();
-        let nodes = self.state.plan.slots().map(node).collect::<Result<Vec<_>>>()?;
-        Ok(Spaces { nodes, core: open(self.core_slot())?, forms: &self.state.forms })
+        let room = room_for_spaces(inits.len());
+        let kept = wanted.into_iter().take(room).map(|slot| Ok((slot, open(slot)?)));
+        let kept = kept.collect::<Result<_>>()?;
+        Ok(Spaces::of(kept, open(core)?, &state.forms).with_others(open))
     }
 
     fn ground<'b>(&'b self, spaces: &'b Spaces<'_>, links: &'b [LinkSlot]) -> Ground<'b> {
@@ -471,6 +477,12 @@ impl Maker<'_> {
             .chain(living.into_iter().map(|i| (i, Scope::Links)))
             .collect()
     }
+}
+
+/// The id and the name of the node at a slot, which may be the core's.
+fn identity(state: &State, slot: Slot) -> (NodeId, String) {
+    let node = state.plan.node_at(slot);
+    node.map_or_else(|| (NodeId::CORE, "(core)".to_owned()), |node| (node.id, node.name.clone()))
 }
 
 fn ended(node: &str) -> netloom_node::Error {

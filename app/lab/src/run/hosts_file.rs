@@ -27,7 +27,7 @@ use rustix::process::Pid;
 use crate::run::resolving::Table;
 use crate::run::running::Running;
 use crate::stage::addresses::{self, Held};
-use crate::stage::spaces::on_a_thread;
+use crate::stage::spaces::{NODES_AT_A_TIME, on_a_thread};
 use crate::store::state::State;
 use crate::{Error, Result};
 
@@ -160,15 +160,18 @@ impl Follower {
             .filter(|(id, _)| **id != NodeId::CORE && !self.heard.contains_key(id))
             .map(|(id, pid)| (*id, *pid))
             .collect();
-        let mut spaces = Vec::new();
-        for (id, pid) in &fresh {
-            self.heard.insert(*id, (*pid, self.next));
-            // An init that has just ended has no addresses.
-            spaces.extend(namespace::network_of(*pid).ok().map(|space| (self.next, space)));
-            self.next += 1;
+        for some in fresh.chunks(NODES_AT_A_TIME) {
+            let mut spaces = Vec::new();
+            for (id, pid) in some {
+                self.heard.insert(*id, (*pid, self.next));
+                // An init that has just ended has no addresses.
+                spaces.extend(namespace::network_of(*pid).ok().map(|space| (self.next, space)));
+                self.next += 1;
+            }
+            let numbered = spaces.iter().map(|(number, space)| (*number, space.as_fd()));
+            let added = self.watch.add(numbered);
+            added.map_err(Error::of("the nodes' addresses", "watch"))?;
         }
-        let added = self.watch.add(spaces.iter().map(|(number, space)| (*number, space.as_fd())));
-        added.map_err(Error::of("the nodes' addresses", "watch"))?;
         let mut changed: BTreeSet<NodeId> = fresh.into_iter().map(|(id, _)| id).collect();
         let heard = self.watch.changed();
         match heard.map_err(Error::of("the nodes' addresses", "watch"))? {

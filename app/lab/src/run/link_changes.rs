@@ -4,7 +4,7 @@
 //! it as unfinished: the next lab process removes such links if this one is killed. Routes of all nodes and their
 //! hosts file follow the plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use netloom_impair::Impairments;
@@ -186,14 +186,14 @@ impl Running {
         links: &[LinkSlot],
     ) -> Result<Spaces<'s>> {
         let plan = &state.plan;
-        let mut nodes: Vec<_> = plan.nodes.iter().map(|_| None).collect();
+        let mut nodes = BTreeMap::new();
         for node in links.iter().flat_map(|link| nodes_of(&plan.links[*link])) {
             let planned = &plan.nodes[node];
-            nodes[node.get()] = Some(self.living(work, planned)?.network(&planned.name)?);
+            nodes.insert(node, self.living(work, planned)?.network(&planned.name)?);
         }
         let core = work.inits.get(&NodeId::CORE).filter(|init| init.lives());
         let core = core.ok_or_else(|| Error::DeadNode("(core)".into()))?.network("(core)")?;
-        Ok(Spaces { nodes, core, forms: &state.forms })
+        Ok(Spaces::of(nodes, core, &state.forms))
     }
 
     /// See [`DeleteLink`](crate::calls::DeleteLink).

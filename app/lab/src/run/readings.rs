@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use crate::metrics::{Earlier, Metrics};
 use crate::stage::addresses::Held;
 use crate::stage::lab_process::now_ns;
-use crate::stage::spaces::on_a_thread;
+use crate::stage::spaces::{NODES_AT_A_TIME, on_a_thread};
 use crate::store::state::State;
 use crate::stream::{A_TURN, Kept, Recorder};
 use crate::{Error, Result, view};
@@ -98,20 +98,20 @@ impl Spaces {
     pub(super) fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) {
         // An init that was replaced has another namespace under the same id.
         self.ids.retain(|id, (pid, _)| inits.get(id) == Some(pid));
-        let mut fresh = Vec::new();
-        for (id, pid) in inits {
-            if self.ids.contains_key(id) {
-                continue;
+        let unknown: Vec<_> = inits.iter().filter(|(id, _)| !self.ids.contains_key(id)).collect();
+        for some in unknown.chunks(NODES_AT_A_TIME) {
+            let mut fresh = Vec::new();
+            for (id, pid) in some {
+                // An init that has just ended has no interfaces.
+                let Ok(space) = namespace::network_of(**pid) else { continue };
+                self.ids.insert(**id, (**pid, self.next));
+                fresh.push((self.next, space));
+                // Ids of namespaces that ended are never given again: a late answer cannot be mistaken.
+                self.next += 1;
             }
-            // An init that has just ended has no interfaces.
-            let Ok(space) = namespace::network_of(*pid) else { continue };
-            self.ids.insert(*id, (*pid, self.next));
-            fresh.push((self.next, space));
-            // Ids of namespaces that ended are never given again: a late answer cannot be mistaken.
-            self.next += 1;
+            // One that is refused cannot be read by its id, and is visited instead.
+            let _ = self.socket.add(fresh.iter().map(|(number, space)| (*number, space.as_fd())));
         }
-        // One that is refused cannot be read by its id, and is visited instead.
-        let _ = self.socket.add(fresh.iter().map(|(number, space)| (*number, space.as_fd())));
     }
 
     /// The interfaces in the namespace of a node or of the core; `None` if they cannot be read.

@@ -116,11 +116,12 @@ impl Running {
             Seat::Node { node, interface } => Some((node, interface)),
             _ => None,
         };
+        let near = spaces.near(&state.plan, &[at])?;
         let (space, index) = match place {
             Some((node, interface)) => {
-                (spaces.node(node)?, state.plan.nodes[node].interfaces[interface].index)
+                (near.node(node)?, state.plan.nodes[node].interfaces[interface].index)
             }
-            None => (spaces.core.as_fd(), link.port_index(side)),
+            None => (near.core, link.port_index(side)),
         };
         let found = by_index(space, &object, index)?
             .ok_or_else(|| invalid("its interface is there no longer"))?;
@@ -147,12 +148,13 @@ impl Running {
         let object = format!("link {:?}", link.name);
         let plan = without_absent(state);
         let spaces = self.spaces_of(work, state, &[at])?;
+        let near = spaces.near(&plan, &[at])?;
         let from = match &node {
-            Some((node, ..)) => Some(spaces.node(*node)?),
+            Some((node, ..)) => Some(near.node(*node)?),
             None => None,
         };
         if is_tap {
-            let space = from.unwrap_or(spaces.core.as_fd());
+            let space = from.unwrap_or(near.core);
             inside(space, &object, |socket| {
                 let mut batch = Batch::new();
                 batch.push_tolerant(object.as_str(), &DeleteLink::new(found.index));
@@ -168,11 +170,11 @@ impl Running {
         links::raise_ports(&plan, &spaces, &[at])?;
         if let Some((slot, interface, luggage)) = &node {
             configure::configure(&plan, &spaces, &[(*slot, Scope::Links)], &[at])?;
-            unpack(spaces.node(*slot)?, &object, found.index, luggage, found.up)?;
+            unpack(near.node(*slot)?, &object, found.index, luggage, found.up)?;
             let planned = &plan.nodes[*slot].interfaces[*interface].addresses;
             let gone = planned.iter().filter(|address| !luggage.addresses.contains(address));
             let gone: Vec<_> = gone.copied().collect();
-            inside(spaces.node(*slot)?, &object, |socket| {
+            inside(near.node(*slot)?, &object, |socket| {
                 let mut batch = Batch::new();
                 // Objects removed by hand stay removed.
                 for address in gone {
@@ -185,6 +187,7 @@ impl Running {
                 if batch.is_empty() { Ok(()) } else { run(socket, &mut batch, &object, "restore") }
             })?;
         }
+        drop(near);
         drop(spaces);
         self.fit(state, &work.inits, &[], &[at])
     }

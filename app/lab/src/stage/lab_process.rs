@@ -8,10 +8,17 @@ use netloom_sys::trusted::identity;
 use netloom_sys::{process, title};
 use rustix::process::Pid;
 
+use crate::stage::spaces::LINKS_AT_A_TIME;
 use crate::store::state::{Folder, LOCK};
 
-/// Files that a lab process has open beside those of nodes.
-const FILES_BESIDES: u64 = 48;
+/// Files that a lab process has open beside those of nodes, among them namespaces of [`NODES_AT_A_TIME`] for each thread
+/// that goes through all nodes.
+///
+/// [`NODES_AT_A_TIME`]: crate::stage::spaces::NODES_AT_A_TIME
+const FILES_BESIDES: u64 = 80;
+
+/// The most namespaces that are kept open.
+const MOST_SPACES: usize = 2048;
 
 /// Raises the limit of open files to the hard limit; returns the previous limit.
 pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
@@ -23,13 +30,30 @@ pub(crate) fn raise_open_files() -> (Option<u64>, Option<u64>) {
     (old.current, old.maximum)
 }
 
-/// An explanation why a lab of this many nodes could not be made, if the limit of open files is too low: making a
-/// lab takes two for each node.
+/// An explanation why a lab of this many nodes could not be made, if the limit of open files is too low: it has one for
+/// each node, and while it is made those of the namespaces that are worked on.
 pub(crate) fn few_files(nodes: usize) -> Option<String> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
-    let wanted = 2 * u64::try_from(nodes).unwrap_or(u64::MAX / 4) + FILES_BESIDES;
+    let wanted = files_for(nodes) + as_u64(nodes.min(2 * LINKS_AT_A_TIME));
     let words = "files may be open at once; a lab of this size may need";
     (limit < wanted).then(|| format!("{limit} {words} {wanted}: see `ulimit -Hn`"))
+}
+
+/// How many namespaces of a lab of this many nodes this process may keep open while it makes links. It opens the others when
+/// it needs them.
+pub(crate) fn room_for_spaces(nodes: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let room = |limit: u64| limit.saturating_sub(files_for(nodes + 2 * LINKS_AT_A_TIME));
+    limit.map_or(nodes, |limit| usize::try_from(room(limit)).unwrap_or(nodes)).min(MOST_SPACES)
+}
+
+/// The files of a lab process with this many nodes.
+fn files_for(nodes: usize) -> u64 {
+    as_u64(nodes) + FILES_BESIDES
+}
+
+fn as_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX / 4)
 }
 
 /// Whether this process is the lab process: by its name, and by the lab's lock among its open files.

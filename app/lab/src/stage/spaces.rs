@@ -1,10 +1,15 @@
 //! The network namespaces of a lab, and work in them, on threads of its own that end afterwards.
+//!
+//! A large lab has more nodes than files may be open at once beside their inits. So [`Spaces`] keeps as many namespaces open
+//! as its maker allows, and opens others when they are needed: [`Spaces::open`] one, [`Spaces::near`] those of some links.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use netloom_model::plan::Slot;
+use netloom_model::Plan;
 use netloom_model::plan::form::Forms;
+use netloom_model::plan::{LinkSlot, PlannedEnd, Slot};
 use netloom_netlink::{Batch, Socket};
 use netloom_sys::{Failure, namespace};
 
@@ -17,26 +22,95 @@ const FEWEST_A_THREAD: usize = 64;
 /// Index of the loopback interface in every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// Network namespaces of a lab: one per node in the plan's order, and the core's.
+/// How many links are made at once where the namespaces of their nodes are opened for that.
+pub(crate) const LINKS_AT_A_TIME: usize = 64;
+
+/// How many namespaces a thread that goes through all nodes opens at once.
+pub(crate) const NODES_AT_A_TIME: usize = 16;
+
+/// Opens the namespace of a living node.
+type Opener<'a> = dyn Fn(Slot) -> Result<OwnedFd> + Sync + 'a;
+
+/// Network namespaces of a lab: those of some nodes, and the core's.
 pub(crate) struct Spaces<'a> {
-    pub(crate) nodes: Vec<Option<OwnedFd>>,
+    /// Those that are open all the time.
+    kept: BTreeMap<Slot, OwnedFd>,
+    /// For all others.
+    opener: Option<Box<Opener<'a>>>,
     pub(crate) core: OwnedFd,
     /// How links are made.
     pub(crate) forms: &'a Forms,
 }
 
-impl Spaces<'_> {
-    pub(crate) fn node(&self, slot: Slot) -> Result<BorrowedFd<'_>> {
-        let found = self.nodes.get(slot.get()).and_then(Option::as_ref);
-        found.map(AsFd::as_fd).ok_or_else(|| {
-            let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Error::of(format!("node {slot}"), "find its network namespace")(Failure::new(
-                "network namespace",
-                "open",
-                gone,
-            ))
-        })
+/// An open namespace.
+pub(crate) enum Space<'a> {
+    Kept(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Space<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Space::Kept(fd) => *fd,
+            Space::Opened(fd) => fd.as_fd(),
+        }
     }
+}
+
+/// The namespaces of the nodes at the ends of some links, and the core's, all open.
+pub(crate) struct Near<'a> {
+    nodes: BTreeMap<Slot, Space<'a>>,
+    pub(crate) core: BorrowedFd<'a>,
+    pub(crate) forms: &'a Forms,
+}
+
+impl<'a> Spaces<'a> {
+    /// These nodes' alone.
+    pub(crate) fn of(kept: BTreeMap<Slot, OwnedFd>, core: OwnedFd, forms: &'a Forms) -> Self {
+        Spaces { kept, opener: None, core, forms }
+    }
+
+    /// These nodes', and those of others by `opener`.
+    pub(crate) fn with_others(
+        self,
+        opener: impl Fn(Slot) -> Result<OwnedFd> + Sync + 'a,
+    ) -> Spaces<'a> {
+        Spaces { opener: Some(Box::new(opener)), ..self }
+    }
+
+    /// The namespace of a node.
+    pub(crate) fn open(&self, slot: Slot) -> Result<Space<'_>> {
+        match (self.kept.get(&slot), &self.opener) {
+            (Some(kept), _) => Ok(Space::Kept(kept.as_fd())),
+            (None, Some(opener)) => opener(slot).map(Space::Opened),
+            (None, None) => Err(not_open(slot)),
+        }
+    }
+
+    /// The namespaces of the nodes at the ends of these links.
+    pub(crate) fn near(&self, plan: &Plan, links: &[LinkSlot]) -> Result<Near<'_>> {
+        let mut nodes = BTreeMap::new();
+        for end in links.iter().flat_map(|link| &plan.links[*link].ends) {
+            if let PlannedEnd::Node { node, .. } = end
+                && !nodes.contains_key(node)
+            {
+                nodes.insert(*node, self.open(*node)?);
+            }
+        }
+        Ok(Near { nodes, core: self.core.as_fd(), forms: self.forms })
+    }
+}
+
+impl Near<'_> {
+    pub(crate) fn node(&self, slot: Slot) -> Result<BorrowedFd<'_>> {
+        self.nodes.get(&slot).map(AsFd::as_fd).ok_or_else(|| not_open(slot))
+    }
+}
+
+fn not_open(slot: Slot) -> Error {
+    let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+    let failure = Failure::new("network namespace", "open", gone);
+    Error::of(format!("node {slot}"), "find its network namespace")(failure)
 }
 
 /// Runs `f` on a thread of its own in a namespace, with a netlink socket of that namespace.

@@ -43,11 +43,13 @@ pub(super) fn open(ground: &Ground<'_>, links: &[LinkSlot]) -> Result<()> {
                         doors.raise(&mut socket, iface)?;
                     }
                     PlannedEnd::Host { iface } => {
-                        let inner = end(plan, spaces, index, 1 - side)?;
+                        let near = spaces.near(plan, &[index])?;
+                        let inner = end(plan, &near, index, 1 - side)?;
                         doors.bridge_in(&mut socket, index, inner, iface)?;
                     }
                     PlannedEnd::Internet { addresses } => {
-                        let inner = end(plan, spaces, index, 1 - side)?;
+                        let near = spaces.near(plan, &[index])?;
+                        let inner = end(plan, &near, index, 1 - side)?;
                         outers.push(doors.lead_out(&mut socket, index, inner, addresses, &back)?);
                     }
                     _ => {}

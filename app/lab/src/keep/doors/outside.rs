@@ -209,7 +209,7 @@ fn door(
     link: LinkSlot,
     back: &[WayBack],
 ) -> Result<String> {
-    let (plan, spaces) = (&ground.state.plan, ground.spaces);
+    let plan = &ground.state.plan;
     let planned = &plan.links[link];
     let object = format!("link {:?}", planned.name);
     let is_outer = |end: &PlannedEnd| matches!(end, PlannedEnd::Internet { .. });
@@ -222,7 +222,8 @@ fn door(
     // The namespace is the lab's own: no hash is needed to keep labs apart.
     let index = FIRST_INDEX + u32::try_from(link.get() % 4096).unwrap_or(0);
     let own = EndSpec { mtu: Some(planned.mtu), index: Some(index), ..EndSpec::new(&name) };
-    let mut spec = VethSpec::new(own, end(plan, spaces, link, 1 - side)?);
+    let near = ground.spaces.near(plan, &[link])?;
+    let mut spec = VethSpec::new(own, end(plan, &near, link, 1 - side)?);
     spec.a_up = true;
     let mut batch = Batch::new();
     batch.push(object.as_str(), &spec);

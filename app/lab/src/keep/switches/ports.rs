@@ -34,7 +34,7 @@ pub(super) fn make_taps(ground: &Ground<'_>) -> Result<()> {
             let Some((node, interface)) = link.node_end() else { continue };
             let object = format!("link {:?}", link.name);
             let planned = &plan.nodes[node].interfaces[interface];
-            namespace::enter_network(ground.spaces.node(node)?)
+            namespace::enter_network(ground.spaces.open(node)?)
                 .map_err(Error::of(&object, "make its tap"))?;
             open_tap(&planned.name, planned.index, &object)?;
             let mut batch = Batch::new();
