@@ -178,7 +178,7 @@ def patch():
     nodes.CPULimitedHost.init = classmethod(lambda cls: None)
     nodes.CPULimitedHost.inited = True
     nodes.CPULimitedHost.__init__ = lambda self, name, sched="cfs", **kw: nodes.Host.__init__(self, name, **kw)
-    nodes.CPULimitedHost.setCPUFrac = lambda self, f, sched=None: cpus.__setitem__(self.name, f)
+    nodes.CPULimitedHost.setCPUFrac = lambda self, f, sched=None: cpus.__setitem__(self.name, share(f))
     nodes.CPULimitedHost.setCPUs = lambda self, cores, mems=0: None
     nodelib.NAT.setManualConfig = lambda self, intf: None
     for module in (nodes, nets, nodelib, links, util):
@@ -265,6 +265,11 @@ def end(intf):
     if isinstance(kind, nodelib.NAT):
         return "internet"
     return kind.name if isinstance(kind, nodes.Switch) else "%s:%s" % (kind.name, intf.name)
+
+
+def share(part):
+    """Processors, of a part of all of them: as `cfsInfo` counts them."""
+    return round(part * os.cpu_count(), 3) if part > 0 else part
 
 
 def meaning(net):

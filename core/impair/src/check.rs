@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::spec::{LONGEST, LONGEST_UNBOUNDED, MOST_HELD};
-use crate::{Bursts, Distribution, Impairments, Jitter, Loss, Problem, Queue, Share};
+use crate::{Bursts, Impairments, Loss, Problem, Queue, Share};
 
 /// The longest pattern of losses.
 const LONGEST_PATTERN: usize = 65_536;
@@ -32,7 +32,7 @@ impl Impairments {
         self.check_shares()?;
         self.loss.as_ref().map_or(Ok(()), check_loss)?;
         if let Some(jitter) = &self.jitter {
-            self.check_jitter(jitter)?;
+            correlation("jitter", jitter.correlation)?;
         }
         if self.reorder != Share::NONE && self.delay.is_zero() {
             return no("reorder", "needs a `delay`: packets overtake by not being delayed");
@@ -50,16 +50,6 @@ impl Impairments {
         share("duplicate", "", self.duplicate)?;
         share("reorder", "", self.reorder)?;
         share("corrupt", "", self.corrupt)
-    }
-
-    fn check_jitter(&self, jitter: &Jitter) -> Checked {
-        correlation("jitter", jitter.correlation)?;
-        // Pareto's additions are never negative.
-        let around = jitter.distribution != Distribution::Pareto && !jitter.spread.is_zero();
-        if around && self.delay.is_zero() {
-            return no("jitter", "is around the `delay`, and there is none");
-        }
-        Ok(())
     }
 
     fn check_queue(&self) -> Checked {

@@ -29,7 +29,7 @@ pub struct Impairments {
     #[serde(default, with = "netloom_form::duration")]
     #[cfg_attr(feature = "schema", schema(required = true, value_type = netloom_form::schema::Duration))]
     pub delay: Duration,
-    /// A random part of the delay.
+    /// A random part of the delay, which is never negative: without a delay, about half of the packets have none.
     pub jitter: Option<Jitter>,
     /// Which packets are lost.
     pub loss: Option<Loss>,

@@ -244,7 +244,7 @@ net.addLink(a, b, jitter='1ms', bw=1500); net.addLink(a, b, delay='0ms', jitter=
 net.addLink(a, b, delay='0.7us', params1={'delay': '3ms', 'ip': '172.20.0.1/16'}, addr2='00:00:00:00:00:99')",
         &[
             "mac: {b: \"00:00:00:00:00:07\"}}",
-            "delay: 1us, jitter: 2.5us uniform}",
+            ", jitter: 2.5us uniform}",
             "[\"172.20.0.1/16\"], b: none}, mac: {b: \"00:00:00:00:00:99\"}, delay: 0.7us}",
         ],
     ),
@@ -321,6 +321,13 @@ net.addLink(a, b); net.addLink(a, s); net.addNAT()",
             "{ends: [internet, s1], addresses: {internet: [\"10.0.0.3/8\"]}}",
         ],
     ),
+    // A share is of all processors; a host that comes when the network is built is not configured, and has none.
+    (
+        "net = Mininet(controller=None)
+net.addHost('a', cls=CPULimitedHost, cpu=0.75 / numCores()); net.addHost('b', cls=CPULimitedHost, cpu=1)
+net.build(); net['b'].setCPUFrac(0.5 / numCores()); net.addHost('c', cls=CPULimitedHost, cpu=0.2)",
+        &["  a:\n    limits: {cpu: 0.75}\n  b:\n    limits: {cpu: 0.5}\n  c: {}\n"],
+    ),
     // The kernel deletes both ends of a link, but the other node counts its own as before.
     (
         "net = Mininet(controller=None)
@@ -342,7 +349,8 @@ fn scripts_mean_what_they_mean_to_mininet() {
     needs!("python3");
     let machine = machine!();
     let head = "from functools import partial\nfrom mininet.net import Mininet\nfrom mininet.topo import Topo\n\
-                from mininet.node import OVSBridge\nfrom mininet.link import Link, TCLink, TCIntf\n";
+                from mininet.node import CPULimitedHost, OVSBridge\nfrom mininet.link import Link, TCLink, TCIntf\n\
+                from mininet.util import numCores\n";
     for (number, (script, lines)) in MEANINGS.iter().enumerate() {
         let name = format!("means{number}.py");
         machine.scratch().file(&name, format!("{head}{script}\nnet.start()\nnet.stop()\n"));

@@ -8,6 +8,7 @@ import zlib
 
 from mininet import _record
 from mininet._settable import Settable
+from mininet.util import numCores
 
 #: The number of no process: beyond the largest that Linux gives.
 NOBODY = 1 << 22
@@ -29,6 +30,8 @@ class Node(Settable):
         self.lastPid, self.execed = None, False
         #: The words after `ip route add default`, and what of its parameters Mininet makes nothing of.
         self._default, self._notes = None, {}
+        #: The share of all processors that it may use, and which of them.
+        self._share, self._cores = None, None
         self._entry = {"line": _record.line(), "name": self.name}
 
     def _record_kind(self):
@@ -36,6 +39,12 @@ class Node(Settable):
 
     def _as_record(self):
         given = dict(self.params, cls=type(self))
+        if self._share:
+            given["cpu"] = self._share * numCores()
+        elif given.get("cpu"):
+            self._notes["cpu"] = "Mininet limits hosts of CPULimitedHost, when it configures them: none that come later"
+        if self._cores is not None:
+            given["cores"] = self._cores
         if not self.inNamespace and self.kind == "host":
             given["inNamespace"] = False
         found = dict(self._entry, kind=self._record_kind(), params=_record.params(given), notes=self._notes)
@@ -248,13 +257,23 @@ class Host(Node):
 
 
 class CPULimitedHost(Host):
-    """A host with a share of the processors."""
+    """A host with a share of all processors, which it has when it is configured."""
 
-    def setCPUFrac(self, f, sched=None, numc=None):
-        self._entry["params"]["cpu"] = f
+    def config(self, cpu=-1, cores=None, **params):
+        results = Node.config(self, **params)
+        self.setParam(results, "setCPUFrac", cpu=cpu)
+        self.setParam(results, "setCPUs", cores=cores)
+        return results
+
+    def setCPUFrac(self, f, sched=None):
+        if not f:
+            return
+        self._share = float(f) if f > 0 else None
+        if self._pid:
+            _record.say("setCPUFrac of %s: use `netloom node set`" % self.name)
 
     def setCPUs(self, cores, mems=0):
-        self._entry["params"]["cores"] = _record.plain(cores)
+        self._cores = _record.plain(cores)
 
 
 class Switch(Node):

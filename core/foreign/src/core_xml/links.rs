@@ -147,13 +147,9 @@ fn options(at: &At<'_>, link: &mut Link) {
             _ => at.odd("a number"),
         }
     }
-    // Jitter is around a delay, as netem draws it without a table, with a correlation of 25 % (`core.nodes.interface`).
+    // As netem draws it without a table, with a correlation of 25 % (`core.nodes.interface`).
     if let Some(jitter) = keys.iter_mut().find(|(key, _)| *key == "jitter") {
         jitter.1.push_str(" uniform 25%");
-        if keys.iter().all(|(key, _)| *key != "delay") {
-            keys.push(("delay", "1us".into()));
-            at.get("@jitter").iter().for_each(|at| at.changed("around a delay of 1 us"));
-        }
     }
     keys.extend(bounds(at, number("@bandwidth"), number("@delay")));
     at.get("@unidirectional").iter().for_each(At::carried);

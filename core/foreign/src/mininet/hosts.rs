@@ -44,7 +44,7 @@ fn property(key: &str, at: &At<'_>, node: &mut Node) {
         "cpu" => match at.text().and_then(|text| text.parse::<f64>().ok()) {
             Some(share) if share >= 0.01 => {
                 node.keys.push(("limits", format!("{{cpu: {}}}", draft::cpus(share).0)));
-                at.changed("a share of one CPU, not of all");
+                at.carried();
             }
             _ => at.carried(),
         },

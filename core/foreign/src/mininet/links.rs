@@ -21,9 +21,6 @@ const SHAPES: [(&str, &str); 5] = [
 /// Numbers that ports of OpenFlow switches can have.
 const NUMBERS: std::ops::RangeInclusive<u32> = 1..=0xfeff;
 
-/// The delay around which there is jitter where a script gives none, in microseconds.
-const LEAST_DELAY: f64 = 1.0;
-
 /// Reads the links. Links of a NAT node lead to the host's network.
 pub(super) fn read(root: &At<'_>, record: &Record<'_>, names: &Names, draft: &mut Draft) {
     let links = root.get("links");
@@ -81,15 +78,7 @@ fn impairments(at: &At<'_>, made: &Made<'_>) -> Vec<(&'static str, String)> {
     if let Some(rate) = made.does("rate") {
         keys.push(("rate", draft::rate(rate)));
     }
-    match (made.does("delay"), made.does("jitter")) {
-        (Some(delay), _) => keys.push(("delay", draft::time(delay))),
-        (None, Some(_)) => {
-            let why = format!("around a delay of {LEAST_DELAY} us");
-            at.get("jitter").iter().for_each(|at| at.changed(&*why));
-            keys.push(("delay", draft::time(LEAST_DELAY)));
-        }
-        (None, None) => {}
-    }
+    keys.extend(made.does("delay").map(|time| ("delay", draft::time(time))));
     // As netem draws it without a table.
     keys.extend(
         made.does("jitter").map(|time| ("jitter", format!("{} uniform", draft::time(time)))),

@@ -133,13 +133,13 @@ fn a_pattern_is_exact_and_goes_on_over_a_change() {
 }
 
 fn delays(distribution: Distribution, rho: u32, seed: u64) -> Vec<f64> {
+    delays_around(Duration::from_millis(100), distribution, rho, seed)
+}
+
+fn delays_around(delay: Duration, distribution: Distribution, rho: u32, seed: u64) -> Vec<f64> {
     let spread = Duration::from_millis(2);
     let jitter = Jitter { spread, distribution, correlation: Share(rho * PERCENT) };
-    let asked = Impairments {
-        delay: Duration::from_millis(100),
-        jitter: Some(jitter),
-        ..Impairments::default()
-    };
+    let asked = Impairments { delay, jitter: Some(jitter), ..Impairments::default() };
     let gap = 3_600_000_000_000;
     let fates = fates(&asked, seed, N, gap);
     let delay = |(n, fate): (usize, &Fate)| match fate {
@@ -176,6 +176,11 @@ fn jitter_has_its_mean_deviation_and_correlation() {
     }
     let uniform = delays(Distribution::Uniform, 0, 3);
     assert!(uniform.iter().all(|d| (98.0..=102.0).contains(d)));
+    // Around no delay, as netem with `delay 0ms 2ms`.
+    let none = delays_around(Duration::ZERO, Distribution::Uniform, 0, 6);
+    let share = none.iter().filter(|d| **d == 0.0).count() as f64 / N as f64;
+    assert!((share - 0.5).abs() < 3.0 * 0.5 / (N as f64).sqrt(), "{share}");
+    assert!(none.iter().all(|d| (0.0..=2.0).contains(d)));
     let mut pareto = delays(Distribution::Pareto, 0, 4);
     pareto.sort_by(f64::total_cmp);
     assert!(pareto[0] >= 100.0);

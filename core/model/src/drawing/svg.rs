@@ -207,9 +207,12 @@ fn impairments(edge: &Edge) -> String {
         let mut all = text::impairments(&edge.impairments[side]);
         all.remove("seed");
         // Without its distribution, which the tooltip has.
-        let spread = |jitter: String| format!(" ±{}", jitter.split(' ').next().unwrap_or_default());
-        let jitter = all.remove("jitter").map(spread).unwrap_or_default();
-        let delay = all.remove("delay").map(|delay| format!("{delay}{jitter}"));
+        let spread = |jitter: String| format!("±{}", jitter.split(' ').next().unwrap_or_default());
+        let jitter = all.remove("jitter").map(spread);
+        let delay = match (all.remove("delay"), jitter) {
+            (Some(delay), Some(jitter)) => Some(format!("{delay} {jitter}")),
+            (delay, jitter) => delay.or(jitter),
+        };
         let loss = all.remove("loss").map(|loss| format!("{loss} loss"));
         let rest = all
             .iter()

@@ -194,6 +194,13 @@ fn impairments_of_links_are_read_as_in_the_file() {
                 .and_then(|()| impairment::check(&found))
                 .map(|()| found);
             seen += u32::from(live.is_ok());
+            // What is wrong together may be told at another key, which the file does not have.
+            let live = live.map_err(|problem: String| match &file {
+                Err(told) if told.starts_with("link ") && !problem.starts_with(key) => {
+                    format!("link [p, q]: {problem}")
+                }
+                _ => problem,
+            });
             let path = match &file {
                 Err(problem) if problem.starts_with("link ") => format!("link [p, q]: a.{key}"),
                 _ => format!("links[0].a.{key}"),
