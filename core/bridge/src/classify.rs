@@ -3,16 +3,18 @@
 //! Ingress: an access port accepts only untagged and priority-tagged frames ("admit only
 //! VLAN-untagged and priority-tagged frames"), a trunk tagged ones of its VLANs and, with a native
 //! VLAN, untagged ones. Egress: untagged in the access or native VLAN, otherwise tagged; the priority
-//! is kept as long as there is a tag.
-//! Invariant: a tag is never removed from a frame that has another 0x8100 tag below, because the
+//! is kept as long as there is a tag. A QinQ port takes its customer's frames as they are, tags included: on trunks
+//! the VLAN's tag comes around them, also in the native VLAN, and other QinQ ports of the VLAN get them without it.
+//! Invariant: but for QinQ ports, no port gets a frame without its VLAN's tag that has another one, because the
 //! receiver would read that as the frame's VLAN (double tagging). Such a frame is dropped.
-//! See IEEE 802.1Q-2022, 6.9, 8.6.2, 8.6.4, 9.6.
+//! See IEEE 802.1Q-2022, 6.9, 8.6.2, 8.6.4, 9.6, and 15.3 (a port's service), 15.4 (that of customers' VLANs).
 
 use crate::PortNumber;
 use crate::address::Mac;
 use crate::drops::Drop;
 use crate::rules::{SwitchRules, VlanMode};
-use crate::vlan::Vid;
+use crate::tpid::Tpid;
+use crate::vlan::{Vid, VidSet};
 
 /// Bytes of the shortest frame accepted: an Ethernet header. There is no padding to 60.
 pub const SHORTEST_FRAME: usize = 14;
@@ -21,7 +23,6 @@ pub const SHORTEST_FRAME: usize = 14;
 /// two tags.
 pub const LONGEST_FRAME: usize = 65_535 + 14 + 8;
 
-const TAGGED: [u8; 2] = [0x81, 0x00];
 const VID: u16 = 0x0fff;
 
 /// The outermost tag of a frame, with its 16 bits of priority, DEI and VLAN.
@@ -40,15 +41,17 @@ pub enum Tag {
 pub struct Class {
     /// Its VLAN; `None` on a switch that knows no VLANs.
     pub vid: Option<Vid>,
-    /// Its tag. Always `None` on a switch that knows no VLANs.
+    /// Its tag of the switch's VLANs. Always `None` on a switch that knows no VLANs.
     pub tag: Tag,
-    /// Whether another tag of 0x8100 follows.
-    pub stacked: bool,
+    /// The VLAN of the tag after that one, if there is one: a customer's.
+    pub inner: Option<u16>,
+    /// Of a frame from a QinQ port: the type of the tag that it gets around it.
+    pub service: Option<Tpid>,
 }
 
 impl Class {
     /// The class of every frame on a switch that knows no VLANs.
-    pub const PLAIN: Class = Class { vid: None, tag: Tag::None, stacked: false };
+    pub const PLAIN: Class = Class { vid: None, tag: Tag::None, inner: None, service: None };
 }
 
 /// How to change a frame's tag.
@@ -56,8 +59,8 @@ impl Class {
 pub enum Retag {
     /// Nothing.
     Keep,
-    /// Insert a tag with these 16 bits.
-    Push(u16),
+    /// Insert a tag of this type with these 16 bits.
+    Push(Tpid, u16),
     /// Remove the tag.
     Pop,
     /// Replace the tag's 16 bits with these.
@@ -89,7 +92,7 @@ pub fn classify(
 }
 
 fn by_tag(mode: &VlanMode, frame: &[u8]) -> std::result::Result<Class, Drop> {
-    let (tag, stacked) = tag(frame)?;
+    let (tag, inner) = tags(frame)?;
     let vid = match (mode, tag) {
         (VlanMode::Any, Tag::None | Tag::Priority(_)) => Some(Vid::ONE),
         (VlanMode::Access(vid), Tag::None | Tag::Priority(_)) => Some(*vid),
@@ -99,20 +102,44 @@ fn by_tag(mode: &VlanMode, frame: &[u8]) -> std::result::Result<Class, Drop> {
         }
         // A tag of the port's own VLAN makes no difference: such a port admits only frames without one.
         (VlanMode::Any | VlanMode::Access(_), Tag::Vlan(_)) => None,
+        (VlanMode::Qinq { vid, cvlans, tpid }, _) => {
+            // All its tags are the customer's.
+            let inner = match tag {
+                Tag::Vlan(tci) | Tag::Priority(tci) => Some(tci & VID),
+                Tag::None => None,
+            };
+            return match takes(cvlans.as_ref(), inner) {
+                true => Ok(Class { vid: Some(*vid), tag: Tag::None, inner, service: Some(*tpid) }),
+                false => Err(Drop::Vlan),
+            };
+        }
     };
     let vid = vid.ok_or(Drop::Vlan)?;
-    Ok(Class { vid: Some(vid), tag, stacked })
+    Ok(Class { vid: Some(vid), tag, inner, service: None })
 }
 
-/// The outermost tag, and whether another one follows it.
-fn tag(frame: &[u8]) -> std::result::Result<(Tag, bool), Drop> {
-    if frame.get(12..14) != Some(&TAGGED) {
-        return Ok((Tag::None, false));
-    }
-    let Some([high, low, inner @ ..]) = frame.get(14..18) else { return Err(Drop::Runt) };
-    let tci = u16::from_be_bytes([*high, *low]);
+/// Whether a QinQ port takes and gets frames of a customer's VLAN.
+fn takes(cvlans: Option<&VidSet>, inner: Option<u16>) -> bool {
+    cvlans.is_none_or(|of| inner.and_then(Vid::new).is_some_and(|vid| of.contains(vid)))
+}
+
+/// The outermost tag, and the VLAN of the one that follows it.
+fn tags(frame: &[u8]) -> std::result::Result<(Tag, Option<u16>), Drop> {
+    let Some(tci) = tag_at(frame, 12)? else { return Ok((Tag::None, None)) };
     let tag = if tci & VID == 0 { Tag::Priority(tci) } else { Tag::Vlan(tci) };
-    Ok((tag, inner == TAGGED))
+    // Of a tag that the frame ends in, the VLAN is of no port.
+    let inner = tag_at(frame, 16).unwrap_or(Some(VID));
+    Ok((tag, inner.map(|tci| tci & VID)))
+}
+
+/// The 16 bits of the tag whose type is at this place, if it is one.
+fn tag_at(frame: &[u8], at: usize) -> std::result::Result<Option<u16>, Drop> {
+    let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+    if word(at).and_then(Tpid::new).is_none() {
+        return Ok(None);
+    }
+    // What is tagged has a type of its own.
+    word(at + 4).and(word(at + 2)).ok_or(Drop::Runt).map(Some)
 }
 
 /// In which form a port gets a frame; or why it does not get it.
@@ -126,13 +153,25 @@ pub fn egress(
     let (untagged, allowed) = match &rules.port(receiver).vlan {
         VlanMode::Any => (Some(Vid::ONE), None),
         VlanMode::Access(of) => (Some(*of), None),
-        VlanMode::Trunk { native, allowed } => (*native, Some(allowed)),
+        VlanMode::Trunk { native, allowed } => match class.service {
+            None => (*native, Some(allowed)),
+            // Without the tag around it, its own would be read as one of the switch's VLANs.
+            Some(tpid) if *native == Some(vid) || allowed.contains(vid) => {
+                return Ok(Retag::Push(tpid, vid.number()));
+            }
+            Some(_) => return Err(Drop::Vlan),
+        },
+        VlanMode::Qinq { vid: of, cvlans, .. } => {
+            let gets = *of == vid && takes(cvlans.as_ref(), class.inner);
+            let how = if class.tag == Tag::None { Retag::Keep } else { Retag::Pop };
+            return if gets { Ok(how) } else { Err(Drop::Vlan) };
+        }
     };
     if untagged == Some(vid) {
         return match class.tag {
-            Tag::None => Ok(Retag::Keep),
             // The receiver would take the inner tag for the frame's VLAN.
-            _ if class.stacked => Err(Drop::Vlan),
+            _ if class.inner.is_some() => Err(Drop::Vlan),
+            Tag::None => Ok(Retag::Keep),
             _ => Ok(Retag::Pop),
         };
     }
@@ -141,7 +180,7 @@ pub fn egress(
     }
     Ok(match class.tag {
         // A frame that comes without a tag has priority 0.
-        Tag::None => Retag::Push(vid.number()),
+        Tag::None => Retag::Push(Tpid::CUSTOMER, vid.number()),
         // Only the VLAN is missing in such a tag: the sender's priority stays.
         Tag::Priority(tci) => Retag::Replace(tci & !VID | vid.number()),
         Tag::Vlan(_) => Retag::Keep,

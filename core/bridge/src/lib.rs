@@ -4,9 +4,9 @@
 //! ([`egress`], [`retag`]), which mirrors get a copy ([`Mirrors`]), and why it is dropped ([`Drop`]). Bytes
 //! may be anything: every function is total. Nothing here moves a frame or knows a ring.
 //!
-//! 802.1Q with only the tag type 0x8100. A frame whose outermost type is 0x88a8 (or 0x9100) is an
-//! untagged frame with a payload, as on Linux bridges and Open vSwitch in their default modes.
-//! See IEEE 802.1Q-2022, clauses 6.9 (tags), 8.6 (forwarding), 8.7 (learning), 8.8 (ageing).
+//! 802.1Q and tags within tags (QinQ). A tag is one of any of the four types in use ([`Tpid`]), on every port: if switches
+//! took the same bytes for a tag here and for payload there, frames could come into VLANs that their sender is not in.
+//! See IEEE 802.1Q-2022, clauses 6.9 (tags), 8.6 (forwarding), 8.7 (learning), 8.8 (ageing), 15 (802.1ad).
 
 mod address;
 mod classify;
@@ -17,6 +17,7 @@ mod mirror;
 mod retag;
 mod rules;
 mod table;
+mod tpid;
 mod vlan;
 
 pub use address::{Destination, Mac, decide};
@@ -28,6 +29,7 @@ pub use mirror::{Direction, MOST_MIRRORS, MirrorSession, Mirrors};
 pub use retag::{Edit, retag};
 pub use rules::{MOST_LOCKED, MacLock, PortRules, SwitchRules, VlanMode};
 pub use table::{Entry, Learned, MacTable};
+pub use tpid::Tpid;
 pub use vlan::{Vid, VidSet};
 
 /// A port's number: 1 to [`MOST_PORTS`]; 0 is the switch itself.

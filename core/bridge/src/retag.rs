@@ -7,6 +7,7 @@
 use netloom_packet::VnetHeader;
 
 use crate::classify::Retag;
+use crate::tpid::Tpid;
 
 const TAG: usize = 4;
 const ADDRESSES: usize = 12;
@@ -40,7 +41,7 @@ impl Edit {
 pub fn retag(buffer: &mut [u8], start: usize, how: Retag) -> Option<Edit> {
     match how {
         Retag::Keep => Some(Edit { start, shift: 0 }),
-        Retag::Push(tci) => push(buffer, start, tci),
+        Retag::Push(tpid, tci) => push(buffer, start, tpid, tci),
         Retag::Pop => pop(buffer, start),
         Retag::Replace(tci) => {
             let bits = buffer.get_mut(start..)?.get_mut(ADDRESSES + 2..ADDRESSES + TAG)?;
@@ -50,12 +51,12 @@ pub fn retag(buffer: &mut [u8], start: usize, how: Retag) -> Option<Edit> {
     }
 }
 
-fn push(buffer: &mut [u8], start: usize, tci: u16) -> Option<Edit> {
+fn push(buffer: &mut [u8], start: usize, tpid: Tpid, tci: u16) -> Option<Edit> {
     let new = start.checked_sub(TAG)?;
     let head = buffer.get_mut(new..)?.first_chunk_mut::<{ ADDRESSES + TAG }>()?;
     head.copy_within(TAG.., 0);
-    let [high, low] = tci.to_be_bytes();
-    head[ADDRESSES..].copy_from_slice(&[0x81, 0x00, high, low]);
+    let ([a, b], [c, d]) = (tpid.number().to_be_bytes(), tci.to_be_bytes());
+    head[ADDRESSES..].copy_from_slice(&[a, b, c, d]);
     Some(Edit { start: new, shift: 4 })
 }
 
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn a_tag_is_put_in_changed_and_taken_out() {
         let mut buffer = [vec![0xee; 6], frame()].concat();
-        let edit = retag(&mut buffer, 6, Retag::Push(0x6007)).unwrap();
+        let edit = retag(&mut buffer, 6, Retag::Push(Tpid::CUSTOMER, 0x6007)).unwrap();
         assert_eq!(edit, Edit { start: 2, shift: 4 });
         let mut tagged = frame();
         tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn no_room() {
         let mut buffer = frame();
-        assert_eq!(retag(&mut buffer, 3, Retag::Push(1)), None);
+        assert_eq!(retag(&mut buffer, 3, Retag::Push(Tpid::CUSTOMER, 1)), None);
         assert_eq!(retag(&mut buffer, 5, Retag::Pop), None);
         assert_eq!(retag(&mut buffer, 2, Retag::Replace(1)), None);
         assert_eq!(retag(&mut buffer, usize::MAX, Retag::Pop), None);
@@ -132,7 +133,7 @@ mod tests {
             tci: u16,
         ) {
             let before = buffer.clone();
-            for how in [Retag::Keep, Retag::Push(tci), Retag::Pop, Retag::Replace(tci)] {
+            for how in [Retag::Keep, Retag::Push(Tpid::SERVICE, tci), Retag::Pop, Retag::Replace(tci)] {
                 match retag(&mut buffer, start, how) {
                     None => prop_assert_eq!(&buffer, &before),
                     // After the tag's position nothing changes.
@@ -152,7 +153,7 @@ mod tests {
             tci: u16,
         ) {
             let mut buffer = [vec![0; room], frame.clone()].concat();
-            let tagged = retag(&mut buffer, room, Retag::Push(tci)).unwrap();
+            let tagged = retag(&mut buffer, room, Retag::Push(Tpid::SERVICE, tci)).unwrap();
             let edit = retag(&mut buffer, tagged.start, Retag::Pop).unwrap();
             prop_assert_eq!(edit.start, room);
             prop_assert_eq!(&buffer[room..], &frame);

@@ -8,6 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::address::Mac;
 use crate::error::{Error, Result};
+use crate::tpid::Tpid;
 use crate::vlan::{Vid, VidSet};
 use crate::{MOST_PORTS, PortNumber};
 
@@ -27,14 +28,23 @@ pub enum VlanMode {
         /// VLANs that may pass with a tag.
         allowed: VidSet,
     },
+    /// A customer's frames, with the tags that they have, in one VLAN: on trunks they get its tag around them.
+    Qinq {
+        /// The VLAN.
+        vid: Vid,
+        /// The only VLANs of the customer; without it all, and frames that have no tag.
+        cvlans: Option<VidSet>,
+        /// The type of the tag around them.
+        tpid: Tpid,
+    },
 }
 
 impl VlanMode {
-    /// In a VLAN-aware switch: the VLAN of untagged frames, and those of tagged ones.
+    /// In a VLAN-aware switch: the VLAN of frames without a tag of the switch's VLANs, and those of tagged ones.
     fn vlans(&self) -> (Option<Vid>, &VidSet) {
         match self {
             VlanMode::Any => (Some(Vid::ONE), &VidSet::EMPTY),
-            VlanMode::Access(vid) => (Some(*vid), &VidSet::EMPTY),
+            VlanMode::Access(vid) | VlanMode::Qinq { vid, .. } => (Some(*vid), &VidSet::EMPTY),
             VlanMode::Trunk { native, allowed } => (*native, allowed),
         }
     }
@@ -290,6 +300,11 @@ mod tests {
             }
             VlanMode::Trunk { native: native.map(vid), allowed }
         };
+        let qinq = |number, cvlans: Option<&[u16]>| VlanMode::Qinq {
+            vid: vid(number),
+            cvlans: cvlans.map(|all| all.iter().copied().map(vid).collect()),
+            tpid: Tpid::SERVICE,
+        };
         let modes = [
             VlanMode::Any,
             VlanMode::Access(vid(1)),
@@ -298,24 +313,31 @@ mod tests {
             trunk(Some(1), &[9, 4094]),
             trunk(Some(8), &[]),
             trunk(None, &[]),
+            qinq(7, None),
+            qinq(7, Some(&[3, 4094])),
+            qinq(4094, Some(&[1])),
         ];
         let ports = (1..).zip(modes.clone());
         let rules = |(port, vlan)| (port, PortRules { vlan, ..PortRules::OPEN });
         let rules = SwitchRules::of(ports.map(rules)).unwrap();
         let passes = |from, to| {
-            (0..=4094_u16).any(|number| {
+            // Of one number, or that within a tag of priority alone or of one of the VLANs here.
+            let outer = [None, Some(0), Some(7), Some(4094)];
+            let all = outer.iter().flat_map(|outer| (0..=4094_u16).map(move |n| (*outer, n)));
+            all.into_iter().any(|(outer, number)| {
                 let mut frame = vec![2; 64];
-                if number > 0 {
-                    frame[12..14].copy_from_slice(&[0x81, 0]);
-                    frame[14..16].copy_from_slice(&number.to_be_bytes());
+                let tags = outer.into_iter().chain((number > 0).then_some(number));
+                for (at, number) in (12..).step_by(4).zip(tags) {
+                    frame[at..at + 2].copy_from_slice(&[0x81, 0]);
+                    frame[at + 2..at + 4].copy_from_slice(&number.to_be_bytes());
                 }
                 let class = crate::classify(&rules, from, &frame);
                 class.is_ok_and(|class| crate::egress(&rules, to, class).is_ok())
             })
         };
-        for one in 1..=8 {
-            for other in 1..=8 {
-                let expected = passes(one, other);
+        for one in 1..=11 {
+            for other in 1..=11 {
+                let expected = passes(one, other) || passes(other, one);
                 assert_eq!(rules.share_vlan(one, other), expected, "{one} and {other}");
             }
         }

@@ -52,18 +52,38 @@ fn switches_of_gns3_have_their_vlans() {
     let text = String::from_utf8(files("gns3").0["vlans.gns3"].clone()).unwrap();
     let text =
         text.replacen("\"dot1q\"", "\"qinq\"", 1).replacen("\"vlan\": 20", "\"vlan\": 5000", 1);
+    let (before, port) = text.split_once("\"qinq\"").unwrap();
+    let port = port.replacen("\"ethertype\": \"\"", "\"ethertype\": \"0x88A8\"", 1);
+    let text = format!("{before}\"qinq\"{port}");
     let odd = imported(&Memory::of("vlans.gns3", text.as_str()), "vlans.gns3");
     let of =
         |n: u32| verdict(&odd, &format!("topology.nodes[5].properties.ports_mapping[{n}].vlan"));
     assert_eq!(of(1), Verdict::LeftOut("expected a VLAN from 1 to 4094".into()));
     assert_eq!(of(2), Verdict::Carried);
-    let Verdict::Changed(why) = verdict(&odd, "topology.nodes[5].properties.ports_mapping[2].type")
-    else {
-        panic!("{:#?}", odd.items)
+    let key = |n: u32, key: &str| {
+        verdict(&odd, &format!("topology.nodes[5].properties.ports_mapping[{n}].{key}"))
     };
-    assert!(why.starts_with("an access port of VLAN 1: "), "{why}");
-    assert!(odd.lab.contains("\"Switch2\": {vlan: 1}"), "{}", odd.lab);
+    assert_eq!((key(2, "type"), key(2, "ethertype")), (Verdict::Carried, Verdict::Carried));
+    let port = "\"Switch2\": {qinq: 1, cvlans: all, tpid: 0x88a8}";
+    assert!(odd.lab.contains(port), "{}", odd.lab);
     assert_eq!(of(4), Verdict::Changed("no link ends there".into()));
+}
+
+/// As `common/eth_switch.c` of Dynamips 0.2.23 has it: from one qinq port to another of its VLAN a tag is taken off.
+#[test]
+fn customers_of_gns3_have_their_tags() {
+    let text = String::from_utf8(files("gns3").0["vlans.gns3"].clone()).unwrap();
+    let text =
+        text.replacen("\"access\"", "\"qinq\"", 2).replacen("\"vlan\": 20", "\"vlan\": 10", 1);
+    let import = imported(&Memory::of("vlans.gns3", text.as_str()), "vlans.gns3");
+    let line = "{\"PC1:eth0\": {qinq: 10, cvlans: all, tpid: 0x8100}, \"PC2:eth0\": {qinq: 10, cvlans: all, tpid: 0x8100}, ";
+    assert!(import.lab.contains(line), "{}", import.lab);
+    plan(&import);
+    for n in 0..2 {
+        let of = verdict(&import, &format!("topology.nodes[5].properties.ports_mapping[{n}].type"));
+        let Verdict::Changed(why) = of else { panic!("{of:?}") };
+        assert!(why.starts_with("frames between the qinq ports of VLAN 10 keep"), "{why}");
+    }
 }
 
 #[test]

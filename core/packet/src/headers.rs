@@ -10,7 +10,8 @@ use crate::error::{Error, Result, at_least, be16};
 /// Length of an Ethernet header without tags.
 pub const ETHERNET: usize = 14;
 
-const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// The types of VLAN tags: of 802.1Q, of 802.1ad, and two that were in use before it.
+pub const TAGS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
 const IPV4: u16 = 0x0800;
 /// IPv6's EtherType.
 pub const IPV6: u16 = 0x86dd;
@@ -69,7 +70,7 @@ pub fn network(frame: &[u8]) -> Result<(u16, usize)> {
     at_least("Ethernet header", frame, 0, ETHERNET)?;
     let (mut ethertype, mut start) = (be16(frame, 12), ETHERNET);
     for _ in 0..2 {
-        if !VLAN.contains(&ethertype) {
+        if !TAGS.contains(&ethertype) {
             break;
         }
         at_least("VLAN tag", frame, start, 4)?;

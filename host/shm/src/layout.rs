@@ -117,6 +117,16 @@ pub mod page {
     pub const RULES_AT: usize = HEAD_PAGE;
     /// Bytes of a port's rules.
     pub const RULES: usize = 1024;
+    /// In a port's flags: its addresses are a lock.
+    pub const LOCKED: u8 = 1;
+    /// Addresses are not learned from it.
+    pub const UNLEARNED: u8 = 2;
+    /// Its customer has only the allowed VLANs.
+    pub const SOME_CVLANS: u8 = 4;
+    /// How far the two bits are shifted that say of which of [`TPIDS`] the tag around its customer's frames is.
+    pub const TPID_SHIFT: u8 = 3;
+    /// Types of tags.
+    pub const TPIDS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
     /// Bytes of the page.
     pub const LENGTH: usize = RULES_AT + PORTS * RULES;
 }

@@ -35,13 +35,13 @@ pub type PortSet = [u64; PORTS / 64];
 pub struct RawRules {
     /// Distinguishes successive members with this number; grows with each.
     pub generation: u32,
-    /// VLAN mode: 0 any, 1 access, 2 trunk.
+    /// VLAN mode: 0 any, 1 access, 2 trunk, 3 QinQ.
     pub mode: u8,
-    /// Bits: 1 the address list is a lock, 2 addresses are not learned.
+    /// Bits: [`at::LOCKED`], [`at::UNLEARNED`]; in mode 3 [`at::SOME_CVLANS`], and the tag's type from [`at::TPID_SHIFT`] on.
     pub flags: u8,
-    /// VLAN of untagged frames; 0 for none.
+    /// VLAN of untagged frames, in mode 3 of all; 0 for none.
     pub native: u16,
-    /// VLANs that a trunk carries, one bit each.
+    /// VLANs that a trunk carries, or that a customer has, one bit each.
     pub allowed: Box<[u64; 64]>,
     /// Addresses of this port, at most [`MOST_MACS`].
     pub macs: Vec<[u8; 6]>,

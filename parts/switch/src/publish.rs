@@ -1,12 +1,8 @@
 //! Writes the rules into the page that all ports read.
 
 use netloom_bridge::{MirrorSession, Mirrors, PortRules, SwitchRules, VlanMode};
-use netloom_shm::layout::page::SESSIONS;
+use netloom_shm::layout::page::{LOCKED, SESSIONS, SOME_CVLANS, TPID_SHIFT, TPIDS, UNLEARNED};
 use netloom_shm::page::{Page, PortSet, RawRules, RawSession};
-
-/// Flags of [`RawRules`].
-const LOCKED: u8 = 1;
-const UNLEARNED: u8 = 2;
 
 /// Writes all rules into the page, in one change.
 pub(crate) fn publish(page: &mut Page, rules: &SwitchRules, mirrors: &Mirrors) {
@@ -43,6 +39,16 @@ fn raw(rules: &PortRules) -> RawRules {
             raw.mode = 2;
             raw.native = native.map_or(0, netloom_bridge::Vid::number);
             *raw.allowed = *allowed.words();
+        }
+        VlanMode::Qinq { vid, cvlans, tpid } => {
+            raw.mode = 3;
+            raw.native = vid.number();
+            let place = (0..).zip(TPIDS).find(|(_, number)| *number == tpid.number());
+            raw.flags |= place.map_or(0, |(place, _)| place << TPID_SHIFT);
+            if let Some(cvlans) = cvlans {
+                raw.flags |= SOME_CVLANS;
+                *raw.allowed = *cvlans.words();
+            }
         }
     }
     raw.flags |= if rules.macs.is_empty() { 0 } else { LOCKED };

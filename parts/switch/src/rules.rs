@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use netloom_bridge::{MOST_MIRRORS, MacLock, MirrorSession, Mirrors, SwitchRules, VlanMode};
-pub use netloom_bridge::{Mac, MirrorFilter, Vid, VidSet};
+pub use netloom_bridge::{Mac, MirrorFilter, Tpid, Vid, VidSet};
 use netloom_shm::protocol::MOST_NAME;
 
 use crate::{Error, Result};
@@ -20,7 +20,6 @@ pub const MOST_PORTS: u16 = netloom_bridge::MOST_PORTS;
 /// The VLANs of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[expect(clippy::large_enum_variant, reason = "rules are few")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = PortVlan))]
 pub enum Vlan {
     /// Untagged frames only, all in this VLAN.
@@ -37,6 +36,21 @@ pub enum Vlan {
         #[cfg_attr(feature = "schema", schema(value_type = String))]
         allowed: VidSet,
     },
+    /// A customer's frames with the tags that they have, all in this VLAN.
+    Qinq {
+        /// The VLAN: on trunks they have its tag around them.
+        #[serde(with = "number")]
+        #[cfg_attr(feature = "schema", schema(value_type = u16))]
+        vlan: Vid,
+        /// The only VLANs that the customer's tags may have, as `1-3,7`; without it all, and frames without a tag.
+        #[serde(default, with = "maybe_text", skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        cvlans: Option<VidSet>,
+        /// The type of the tag around: `0x88a8` by default, `0x8100`, `0x9100` or `0x9200`.
+        #[serde(default, with = "text")]
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        tpid: Tpid,
+    },
 }
 
 fn all() -> VidSet {
@@ -49,6 +63,9 @@ impl From<&Vlan> for VlanMode {
             Vlan::Access(vid) => VlanMode::Access(*vid),
             Vlan::Trunk { native, allowed } => {
                 VlanMode::Trunk { native: *native, allowed: allowed.clone() }
+            }
+            Vlan::Qinq { vlan, cvlans, tpid } => {
+                VlanMode::Qinq { vid: *vlan, cvlans: cvlans.clone(), tpid: *tpid }
             }
         }
     }
@@ -272,6 +289,32 @@ pub(crate) mod text {
         T: FromStr<Err: Display>,
     {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A value with a text form, or none.
+mod maybe_text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        of: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match of {
+            Some(of) => to.collect_str(of),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
     }
 }
 

@@ -2015,7 +2015,9 @@ class PlannedImpairments(_PlannedImpairmentsRequired, total=False):
     compiles it and says of each packet whether it does ([`Packet::dropped`](crate::Packet)).
     """
     jitter: Optional[Jitter]
-    """A random part of the delay."""
+    """A random part of the delay, which is never negative: without a delay, about half of the
+    packets have none.
+    """
     limit: Optional[int]
     """How many packets are held at a time: those that wait for transmission and those that are
     delayed, copies included.
@@ -2437,8 +2439,28 @@ class PlannedVlanTrunkForm(TypedDict):
     trunk: PlannedVlanTrunk
 
 
-PlannedVlan = Union["PlannedVlanAccessForm", "PlannedVlanTrunkForm"]
+class PlannedVlanQinqForm(TypedDict):
+    """A customer's frames with the tags that they have, all in one VLAN."""
+
+    qinq: PlannedVlanQinq
+
+
+PlannedVlan = Union["PlannedVlanAccessForm", "PlannedVlanTrunkForm", "PlannedVlanQinqForm"]
 """The VLANs of a port."""
+
+
+class _PlannedVlanQinqRequired(TypedDict):
+    tpid: str
+    """The type of the tag around: `0x88a8`."""
+    vlan: int
+    """The VLAN."""
+
+
+class PlannedVlanQinq(_PlannedVlanQinqRequired, total=False):
+    """A customer's frames with the tags that they have, all in one VLAN."""
+
+    cvlans: Optional[str]
+    """The only VLANs that the customer's tags may have: `1-3,7`, `all`."""
 
 
 class _PlannedVlanTrunkRequired(TypedDict):
@@ -2519,8 +2541,30 @@ class PortVlanTrunkForm(TypedDict):
     trunk: PortVlanTrunk
 
 
-PortVlan = Union["PortVlanAccessForm", "PortVlanTrunkForm"]
+class PortVlanQinqForm(TypedDict):
+    """A customer's frames with the tags that they have, all in this VLAN."""
+
+    qinq: PortVlanQinq
+
+
+PortVlan = Union["PortVlanAccessForm", "PortVlanTrunkForm", "PortVlanQinqForm"]
 """The VLANs of a port."""
+
+
+class _PortVlanQinqRequired(TypedDict):
+    vlan: int
+    """The VLAN: on trunks they have its tag around them."""
+
+
+class PortVlanQinq(_PortVlanQinqRequired, total=False):
+    """A customer's frames with the tags that they have, all in this VLAN."""
+
+    cvlans: Optional[str]
+    """The only VLANs that the customer's tags may have, as `1-3,7`; without it all, and frames
+    without a tag.
+    """
+    tpid: str
+    """The type of the tag around: `0x88a8` by default, `0x8100`, `0x9100` or `0x9200`."""
 
 
 class PortVlanTrunk(TypedDict, total=False):

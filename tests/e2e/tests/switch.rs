@@ -242,6 +242,77 @@ links:
     machine.down();
 }
 
+/// Frames of a customer, with tags and without, within one VLAN of two switches: packets of the whole MTU, and streams in
+/// super-frames. Few kernels of tests have VLAN interfaces, so frames with tags are sent and seen raw.
+#[test]
+fn tags_of_customers_travel_within_a_tag() {
+    let machine = machine!();
+    let lab = |tpid: &str| {
+        format!(
+            "
+name: qinq
+nodes: {{a: {{}}, b: {{}}, c: {{}}, d: {{}}}}
+switches:
+  s:
+    kind: shm
+    ports: {{a: {{qinq: 20, tpid: {tpid}}}, c: {{vlan: 10}}, t: {{trunk: all, native: 1}}}}
+  t:
+    kind: shm
+    ports: {{b: {{qinq: 20, tpid: {tpid}}}, d: {{trunk: all}}, s: {{trunk: all, native: 1}}}}
+links:
+  - [a, s]
+  - [c, s]
+  - {{ends: [s, t], mtu: 1508}}
+  - [b, t]
+  - {{ends: [d, t], mtu: 1508}}
+"
+        )
+    };
+    // What follows the addresses of a frame, where a tag may be taken off by the kernel.
+    let look = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
+                s.bind(('eth0', 3))\ns.setsockopt(263, 8, 1)\nprint('looks', flush=True)\nwhile True:\n  \
+                f, more, *_ = s.recvmsg(2048, 256)\n  \
+                tags = b''.join(m[2][18:20][::-1] + m[2][16:18][::-1] for m in more if m[2][0] & 16)\n  \
+                if f[6:12] == b'\\x02\\0\\0\\0\\0\\x77': print((tags + f[12:])[:8].hex(), flush=True)\n";
+    let watch = |node: &str| {
+        let mut watcher = netloom_tests_e2e::live::Held::start(machine.python(node, look, &[]));
+        assert_eq!(watcher.line(), "looks");
+        watcher
+    };
+    let ping = || {
+        let words = ["ping", "-4", "-c", "1", "-W", "1", "-s", "1472", "-M", "do", "-q", "b"];
+        machine.exec("a", &words).finish().status.success()
+    };
+    for tpid in ["0x88a8", "0x9100"] {
+        machine.up(&lab(tpid));
+        wait_until("a packet of a whole MTU passes", SOON, || ping().then_some(()));
+        assert!(!reaches_now(&machine, "c", "b"), "VLAN 10 of the switches is not the customer's");
+        let listen = "import socket\ns = socket.create_server(('', 7000))\nprint('waits', flush=True)\n\
+                      c, n = s.accept()[0], 0\nwhile True:\n  data = c.recv(65536)\n  n += len(data)\n  \
+                      if not data: print(n, flush=True); break\n";
+        let mut server = netloom_tests_e2e::live::Held::start(machine.python("b", listen, &[]));
+        assert_eq!(server.line(), "waits");
+        let send = "import socket\ns = socket.create_connection(('b', 7000))\ns.sendall(b'x' * 4000000)\ns.close()";
+        machine.python("a", send, &[]).ok();
+        assert_eq!(server.line(), "4000000");
+        // From now on b has the customer's VLANs 7 to 9 alone.
+        machine.ok(&format!("switch vlan t b:eth0 qinq 20 --cvlans 7-9 --tpid {tpid}"));
+        wait_until("b's packets without a tag end", SOON, || (!ping()).then_some(()));
+        let (mut trunk, mut port) = (watch("d"), watch("b"));
+        // To all ports of the VLAN, in this order.
+        let flood = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind(('eth0', 0))\n\
+                     for vlan in 10, 8:\n  s.send(b'\\xff' * 6 + b'\\x02\\0\\0\\0\\0\\x77' + \
+                     b'\\x81\\0\\0' + bytes([vlan]) + b'\\x88\\xb5' + b'x' * 46)";
+        machine.python("a", flood, &[]).ok();
+        for vlan in ["0a", "08"] {
+            assert_eq!(trunk.line(), format!("{}0014810000{vlan}", &tpid[2..]));
+        }
+        assert_eq!(port.line(), "8100000888b57878");
+        machine.ok("down qinq");
+    }
+    machine.untouched();
+}
+
 #[test]
 fn a_mirror_port_sees_what_it_is_to() {
     let machine = machine!();

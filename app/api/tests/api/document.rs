@@ -218,6 +218,14 @@ pub(crate) const BODIES: &[(&str, &str, &str, &str, u16)] = &[
         r#"{"set_vlan": {"port": 1, "vlan": {"trunk": {"native": 1, "allowed": "1-3"}}}}"#,
         200,
     ),
+    ("post", ASK, AT, r#"{"set_vlan": {"port": 1, "vlan": {"qinq": {"vlan": 20}}}}"#, 200),
+    (
+        "post",
+        ASK,
+        AT,
+        r#"{"set_vlan": {"port": 1, "vlan": {"qinq": {"vlan": 20, "cvlans": "1-3", "tpid": "0x9100"}}}}"#,
+        200,
+    ),
     ("post", ASK, AT, r#"{"set_vlan": {"port": 1, "vlan": null}}"#, 200),
     (
         "post",

@@ -16,7 +16,7 @@ fn verbs_and_flags_are_those_of_the_definitions() {
     assert!(!all.iter().any(|word| word.ends_with("-process") || word == "complete-words"));
     assert_eq!(words("sw"), ["switch"]);
     assert_eq!(words("node mo"), ["move-control", "move-interface"]);
-    assert_eq!(words("switch vlan s1 1 "), ["access", "trunk", "none"]);
+    assert_eq!(words("switch vlan s1 1 "), ["access", "trunk", "qinq", "none"]);
     assert_eq!(words("down --a"), ["--all"]);
     assert!(words("ping -").contains(&"-4".to_owned()));
     assert!(words("link set l -").contains(&"--delay".to_owned()));
@@ -54,7 +54,7 @@ fn a_program_s_words_are_its_own() {
 fn a_lab_may_be_named_like_a_verb() {
     assert_eq!(words("-l capture capture --engine t"), ["tpacket", "tc-ring"]);
     assert_eq!(words("--lab down node mo"), ["move-control", "move-interface"]);
-    assert_eq!(words("switch -l vlan vlan s1 1 "), ["access", "trunk", "none"]);
+    assert_eq!(words("switch -l vlan vlan s1 1 "), ["access", "trunk", "qinq", "none"]);
 }
 
 #[test]

@@ -356,6 +356,7 @@ const USES: &[Uses] = &[
                 "netloom switch vlan wall r1:eth0 trunk 1-3,7 --native 1",
                 "frames with tags of these VLANs",
             ),
+            ("netloom switch vlan wall c1:eth0 qinq 20", "a customer's frames in VLAN 20"),
             ("netloom switch vlan wall h1:eth0 none", "no rule"),
         ],
     ),
@@ -366,6 +367,13 @@ const USES: &[Uses] = &[
     uses(
         "switch vlan trunk",
         &[("netloom switch vlan wall r1:eth0 trunk all", "a port of all VLANs, with tags")],
+    ),
+    uses(
+        "switch vlan qinq",
+        &[(
+            "netloom switch vlan wall c1:eth0 qinq 20 --cvlans 10-19 --tpid 0x8100",
+            "VLANs 10 to 19 of a customer within VLAN 20",
+        )],
     ),
     uses("switch vlan none", &[("netloom switch vlan wall h1:eth0 none", "a port without a rule")]),
     uses("switch mirror", &[("netloom switch mirror wall", "the sessions of a switch")]),

@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use netloom_switch::control::requests::PortKey;
-use netloom_switch::rules::{MirrorFilter, Vid, VidSet};
+use netloom_switch::rules::{MirrorFilter, Tpid, Vid, VidSet};
 
 use super::{Json, Setting, setting};
 
@@ -107,7 +107,6 @@ pub(crate) struct SwitchVlan {
 
 // VLANs of a port.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum PortVlan {
     /// Untagged frames only, all in one VLAN.
     Access {
@@ -122,6 +121,18 @@ pub(crate) enum PortVlan {
         /// The VLAN of untagged frames. Default: they are dropped.
         #[arg(long, value_name = "VID", value_parser = vlan)]
         native: Option<Vid>,
+    },
+    /// A customer's frames with the tags that they have, all in one VLAN.
+    Qinq {
+        /// The VLAN, 1 to 4094: on trunks they have its tag around them.
+        #[arg(value_parser = vlan)]
+        vid: Vid,
+        /// The only VLANs of the customer's tags, like 1-3,7 or all. Default: every frame passes, with or without a tag.
+        #[arg(long, value_name = "SET")]
+        cvlans: Option<VidSet>,
+        /// The type of the tag around: 0x8100, 0x88a8, 0x9100 or 0x9200.
+        #[arg(long, value_name = "TYPE", default_value_t)]
+        tpid: Tpid,
     },
     /// No rule: an access port of VLAN 1 once any port of the switch has a rule.
     None,
@@ -244,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn vlans_are_of_one_of_three_kinds() {
+    fn vlans_are_of_one_of_four_kinds() {
         let vlan = |line: &[&str]| match parse(&[&["vlan", "s", "1"], line].concat()) {
             Ok(Switch::Vlan(args)) => Some(args.vlan),
             _ => None,
@@ -255,6 +266,15 @@ mod tests {
         let trunk = vlan(&["trunk", "1-3,7", "--native", "7"]);
         let Some(PortVlan::Trunk { set, native }) = trunk else { panic!("{trunk:?}") };
         assert_eq!((set.to_string().as_str(), native), ("1-3,7", Some(seven)));
+        let qinq = vlan(&["qinq", "7"]);
+        let Some(PortVlan::Qinq { vid, cvlans: None, tpid }) = qinq else { panic!("{qinq:?}") };
+        assert_eq!((vid, tpid), (seven, Tpid::SERVICE));
+        let qinq = vlan(&["qinq", "7", "--cvlans", "1-3", "--tpid", "0x9100"]);
+        let Some(PortVlan::Qinq { cvlans: Some(cvlans), tpid, .. }) = qinq else {
+            panic!("{qinq:?}")
+        };
+        assert_eq!((cvlans.to_string().as_str(), tpid.number()), ("1-3", 0x9100));
+        assert!(vlan(&["qinq", "7", "--tpid", "0x0800"]).is_none());
         for wrong in [&["access", "0"][..], &["access"], &["trunk", "5000"], &["hybrid"], &[]] {
             assert!(vlan(wrong).is_none(), "{wrong:?}");
         }

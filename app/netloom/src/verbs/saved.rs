@@ -73,6 +73,11 @@ fn take_rules(options: &mut ShmSwitch, shown: &PortShown) {
         Vlan::Trunk { native, allowed } => {
             PortVlan::Trunk { native: native.map(|vid| vid.number()), allowed: allowed.to_string() }
         }
+        Vlan::Qinq { vlan, cvlans, tpid } => PortVlan::Qinq {
+            vlan: vlan.number(),
+            cvlans: cvlans.as_ref().map(ToString::to_string),
+            tpid: tpid.to_string(),
+        },
     });
     let lock: Vec<String> = shown.rules.macs.iter().map(ToString::to_string).collect();
     let known = options.ports.keys().find(|name| shortened_port_name(name) == shown.name);

@@ -218,6 +218,7 @@ fn vlan(asked: PortVlan) -> Option<Vlan> {
     match asked {
         PortVlan::Access { vid } => Some(Vlan::Access(vid)),
         PortVlan::Trunk { set, native } => Some(Vlan::Trunk { native, allowed: set }),
+        PortVlan::Qinq { vid, cvlans, tpid } => Some(Vlan::Qinq { vlan: vid, cvlans, tpid }),
         PortVlan::None => None,
     }
 }

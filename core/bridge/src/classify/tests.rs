@@ -32,17 +32,27 @@ fn trunk(native: Option<u16>, allowed: &str) -> PortRules {
     of(VlanMode::Trunk { native: native.map(vid), allowed: allowed.parse().unwrap() })
 }
 
+fn qinq(number: u16, cvlans: Option<&str>, tpid: u16) -> PortRules {
+    let cvlans = cvlans.map(|text| text.parse().unwrap());
+    of(VlanMode::Qinq { vid: vid(number), cvlans, tpid: Tpid::new(tpid).unwrap() })
+}
+
 const OPEN: u16 = 1;
 const ACCESS: u16 = 2;
 const TRUNK: u16 = 3;
 const NATIVE: u16 = 4;
+const QINQ: u16 = 5;
+const TAGGED: u16 = 6;
 
-/// Port 1 has no mode, 2 is in VLAN 7, 3 is a trunk of 7 and 9, 4 a trunk of 9 with native VLAN 7.
+/// Port 1 has no mode, 2 is in VLAN 7, 3 is a trunk of 7 and 9, 4 a trunk of 9 with native VLAN 7; 5 and 6 have customers in
+/// VLAN 7, 6 only their VLANs 20 to 29.
 fn rules() -> SwitchRules {
     SwitchRules::of([
         (ACCESS, of(VlanMode::Access(vid(7)))),
         (TRUNK, trunk(None, "7,9")),
         (NATIVE, trunk(Some(7), "9")),
+        (QINQ, qinq(7, None, 0x88a8)),
+        (TAGGED, qinq(7, Some("20-29"), 0x9100)),
     ])
     .unwrap()
 }
@@ -94,6 +104,14 @@ fn ingress() {
         (NATIVE, &[7], Some(7)),
         (NATIVE, &[9], Some(9)),
         (NATIVE, &[1], None),
+        (QINQ, &[], Some(7)),
+        (QINQ, &[0x2000], Some(7)),
+        (QINQ, &[4095, 7], Some(7)),
+        (TAGGED, &[], None),
+        (TAGGED, &[0], None),
+        (TAGGED, &[7], None),
+        (TAGGED, &[0xa014], Some(7)),
+        (TAGGED, &[0, 29], None),
     ];
     for (port, tags, expected) in cases {
         let class = classify(&rules(), *port, &frame(tags));
@@ -102,18 +120,50 @@ fn ingress() {
     }
 }
 
+/// Tags of all types are told apart from no VLAN, and keep their type.
 #[test]
-fn a_provider_tag_is_payload() {
-    let mut frame = frame(&[7]);
-    frame[12..14].copy_from_slice(&[0x88, 0xa8]);
-    let class = classify(&rules(), ACCESS, &frame).unwrap();
-    assert_eq!(class, Class { vid: Some(vid(7)), tag: Tag::None, stacked: false });
-    assert_eq!(classify(&rules(), TRUNK, &frame), Err(Drop::Vlan));
+fn types_of_tags() {
+    for tpid in netloom_packet::headers::TAGS {
+        let mut frame = frame(&[7, 20]);
+        frame[12..14].copy_from_slice(&tpid.to_be_bytes());
+        let class = Class { vid: Some(vid(7)), tag: Tag::Vlan(7), inner: Some(20), service: None };
+        assert_eq!(classify(&rules(), TRUNK, &frame), Ok(class));
+        assert_eq!(classify(&rules(), ACCESS, &frame), Err(Drop::Vlan));
+        assert_eq!(through(TRUNK, TRUNK, frame.clone()), Ok(frame.clone()));
+        assert_eq!(through(TRUNK, TAGGED, frame.clone()), Ok(super::tests::frame(&[20])));
+        frame[16..18].copy_from_slice(&tpid.to_be_bytes());
+        assert_eq!(through(TRUNK, ACCESS, frame), Err(Drop::Vlan));
+    }
+    let other = [&frame(&[])[..12], &[0x88, 0xb5, 0, 7, 8, 0]].concat();
+    assert_eq!(classify(&rules(), ACCESS, &other).map(|class| class.tag), Ok(Tag::None));
+}
+
+/// A customer's frames get a tag of the port's type around them, also where their VLAN is the trunk's native one.
+#[test]
+fn frames_of_customers_travel_in_their_tag() {
+    let around = |tpid: u16, tags: &[u16]| {
+        let mut frame = frame(tags);
+        frame.splice(12..12, [tpid.to_be_bytes(), [0, 7]].concat());
+        frame
+    };
+    for (from, to, tags, tpid) in [
+        (QINQ, TRUNK, &[][..], 0x88a8),
+        (QINQ, TRUNK, &[7], 0x88a8),
+        (QINQ, NATIVE, &[0xe009], 0x88a8),
+        (QINQ, NATIVE, &[], 0x88a8),
+        (TAGGED, TRUNK, &[20, 9], 0x9100),
+    ] {
+        let got = through(from, to, frame(tags));
+        assert_eq!(got, Ok(around(tpid, tags)), "{from} to {to}, tags {tags:x?}");
+    }
+    let nine = SwitchRules::of([(1, qinq(9, None, 0x8100)), (2, trunk(Some(7), "8"))]).unwrap();
+    let class = classify(&nine, 1, &frame(&[7])).unwrap();
+    assert_eq!(egress(&nine, 2, class), Err(Drop::Vlan));
 }
 
 /// Sends a frame through the switch: what the receiver gets.
-fn through(from: u16, to: u16, tags: &[u16]) -> std::result::Result<Vec<u8>, Drop> {
-    let (rules, frame) = (rules(), frame(tags));
+fn through(from: u16, to: u16, frame: Vec<u8>) -> std::result::Result<Vec<u8>, Drop> {
+    let rules = rules();
     let class = classify(&rules, from, &frame)?;
     let mut buffer = [vec![0; 4], frame].concat();
     let edit = retag(&mut buffer, 4, egress(&rules, to, class)?).unwrap();
@@ -147,9 +197,28 @@ fn from_port_to_port() {
         (TRUNK, NATIVE, &[7, 9], None),
         (ACCESS, NATIVE, &[0, 9], None),
         (ACCESS, TRUNK, &[0, 9], Some(&[7, 9])),
+        // Only customers' ports do, and these get nothing that they may not send.
+        (QINQ, QINQ, &[9], Some(&[9])),
+        (QINQ, TAGGED, &[25], Some(&[25])),
+        (QINQ, TAGGED, &[9], None),
+        (QINQ, TAGGED, &[], None),
+        (TAGGED, QINQ, &[25, 9], Some(&[25, 9])),
+        (TRUNK, QINQ, &[7, 9], Some(&[9])),
+        (TRUNK, QINQ, &[9, 7], None),
+        (TRUNK, TAGGED, &[7, 25], Some(&[25])),
+        (TRUNK, TAGGED, &[7, 9], None),
+        (TRUNK, TAGGED, &[7], None),
+        (NATIVE, QINQ, &[], Some(&[])),
+        (ACCESS, QINQ, &[], Some(&[])),
+        (ACCESS, TAGGED, &[], None),
+        (OPEN, QINQ, &[], None),
+        (QINQ, ACCESS, &[], Some(&[])),
+        (QINQ, ACCESS, &[0], None),
+        (QINQ, ACCESS, &[9], None),
+        (QINQ, OPEN, &[], None),
     ];
     for (from, to, before, after) in cases {
-        let got = through(*from, *to, before);
+        let got = through(*from, *to, frame(before));
         assert_eq!(got, after.map(frame).ok_or(Drop::Vlan), "{from} to {to}, tags {before:x?}");
     }
 }
@@ -169,27 +238,53 @@ fn locks_come_first() {
 
 fn mode() -> impl Strategy<Value = VlanMode> {
     let few = || (1u16..5).prop_map(vid);
-    let set = prop::collection::vec(few(), 0..4).prop_map(VidSet::from_iter);
+    let set = || prop::collection::vec(few(), 0..4).prop_map(VidSet::from_iter);
     prop_oneof![
         Just(VlanMode::Any),
         few().prop_map(VlanMode::Access),
-        (prop::option::of(few()), set)
+        (prop::option::of(few()), set())
             .prop_map(|(native, allowed)| VlanMode::Trunk { native, allowed }),
+        (few(), prop::option::of(set()), tpid()).prop_map(|(vid, cvlans, tpid)| VlanMode::Qinq {
+            vid,
+            cvlans,
+            tpid
+        }),
     ]
 }
 
-/// What a station behind a port believes a frame's VLAN to be, and how: the naive model.
-fn vlan_at(mode: &VlanMode, frame: &[u8]) -> Option<u16> {
-    let tag = (frame[12..14] == [0x81, 0]).then(|| u16::from_be_bytes([frame[14], frame[15]]));
-    match (mode, tag.map(|tci| tci & 0xfff).filter(|vid| *vid != 0)) {
-        (VlanMode::Any, None) => Some(1),
-        (VlanMode::Access(vid), None) => Some(vid.number()),
-        (VlanMode::Trunk { native, .. }, None) => native.map(Vid::number),
+fn tpid() -> impl Strategy<Value = Tpid> {
+    prop::sample::select(&netloom_packet::headers::TAGS[..]).prop_map(|n| Tpid::new(n).unwrap())
+}
+
+/// What a station behind a port believes a frame's VLAN to be, and the VLANs of the tags that are not this one's: the
+/// naive model.
+fn vlan_at(mode: &VlanMode, frame: &[u8]) -> Option<(u16, Vec<u16>)> {
+    let mut tags = Vec::new();
+    let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let mut at = 12;
+    while netloom_packet::headers::TAGS.contains(&word(at)) {
+        tags.push(word(at + 2) & 0xfff);
+        at += 4;
+    }
+    // A tag without a VLAN tells nothing.
+    let inner = |from: usize| {
+        let rest = tags.get(from..).unwrap_or_default();
+        rest.iter().copied().skip_while(|vid| *vid == 0).collect::<Vec<_>>()
+    };
+    match (mode, tags.first().copied().filter(|vid| *vid != 0)) {
+        (VlanMode::Any, None) => Some((1, inner(1))),
+        (VlanMode::Access(vid), None) => Some((vid.number(), inner(1))),
+        (VlanMode::Trunk { native, .. }, None) => native.map(|vid| (vid.number(), inner(1))),
         (VlanMode::Trunk { native, allowed }, Some(of)) => {
             let vid = Vid::new(of)?;
-            (*native == Some(vid) || allowed.contains(vid)).then_some(of)
+            (*native == Some(vid) || allowed.contains(vid)).then(|| (of, inner(1)))
         }
-        (_, Some(_)) => None,
+        (VlanMode::Qinq { vid, cvlans: None, .. }, _) => Some((vid.number(), inner(0))),
+        (VlanMode::Qinq { vid, cvlans: Some(cvlans), .. }, _) => {
+            let of = tags.first().copied().and_then(Vid::new)?;
+            cvlans.contains(of).then(|| (vid.number(), inner(0)))
+        }
+        (VlanMode::Any | VlanMode::Access(_), Some(_)) => None,
     }
 }
 
@@ -203,22 +298,26 @@ proptest! {
         }
     }
 
-    /// A frame never changes its VLAN, and is delivered whenever both ports are in it.
+    /// A frame never changes its VLAN nor those within it, and is delivered whenever both ports are in it.
     #[test]
     fn vlans_are_kept_apart(
         from in mode(),
         to in mode(),
-        tags in prop::collection::vec(prop_oneof![0u16..5, any::<u16>()], 0..3),
+        tags in prop::collection::vec((tpid(), prop_oneof![0u16..5, any::<u16>()]), 0..4),
     ) {
         let aware = SwitchRules::of([
             (1, of(from.clone())),
             (2, of(to.clone())),
             (3, of(VlanMode::Access(Vid::ONE))),
         ]).unwrap();
-        let frame = frame(&tags);
+        let mut frame = frame(&tags.iter().map(|(_, tci)| *tci).collect::<Vec<_>>());
+        for (at, (tpid, _)) in (12..).step_by(4).zip(&tags) {
+            frame[at..at + 2].copy_from_slice(&tpid.number().to_be_bytes());
+        }
         let sent = vlan_at(&from, &frame);
         let class = classify(&aware, 1, &frame);
-        prop_assert_eq!(class.map(|c| c.vid.map(Vid::number)).ok().flatten(), sent);
+        let vid = class.map(|c| c.vid.map(Vid::number)).ok().flatten();
+        prop_assert_eq!(vid, sent.as_ref().map(|(vid, _)| *vid));
         let Ok(class) = class else { return Ok(()) };
         let mut buffer = [vec![0; 4], frame].concat();
         match egress(&aware, 2, class) {
@@ -234,8 +333,14 @@ proptest! {
                     VlanMode::Trunk { native, allowed } => {
                         class.vid == *native || class.vid.is_some_and(|v| allowed.contains(v))
                     }
+                    VlanMode::Qinq { vid, cvlans, .. } => {
+                        class.vid == Some(*vid) && takes(cvlans.as_ref(), class.inner)
+                    }
                 };
-                prop_assert!(!has || class.stacked);
+                // Customers' frames reach all trunks and customers of their VLAN.
+                let travels = class.service.is_some() && matches!(to, VlanMode::Trunk { .. })
+                    || matches!(to, VlanMode::Qinq { .. });
+                prop_assert!(!has || class.inner.is_some() && !travels);
             }
         }
     }

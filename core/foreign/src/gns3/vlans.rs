@@ -1,5 +1,5 @@
-//! VLANs of GNS3's Ethernet switches: ports of type `access` or `dot1q`, known by number, become rules of the ports that
-//! links make.
+//! VLANs of GNS3's Ethernet switches, which are Dynamips': ports of type `access`, `dot1q` or `qinq`, known by number, become rules
+//! of the ports that links make.
 
 use std::collections::HashMap;
 
@@ -54,13 +54,27 @@ pub(super) fn carry(switches: &[Ports<'_>], linked: &Linked, draft: &mut Draft) 
             switch.items.iter().for_each(|at| at.changed(why));
             continue;
         }
+        let mut customers: HashMap<u16, Vec<At<'_>>> = HashMap::new();
         for port in &switch.items {
             let end =
                 Ports::number(port).and_then(|number| linked.get(&(switch.id.clone(), number)));
-            match end {
-                Some((link, side)) => draft.links[*link].ends[*side].rule = rule(port),
-                None => port.changed("no link ends there"),
+            let Some((link, side)) = end else {
+                port.changed("no link ends there");
+                continue;
+            };
+            draft.links[*link].ends[*side].rule = rule(port);
+            if let (Some(vlan), Some(kind)) = (vlan(port), port.get("type"))
+                && kind.text() == Some("qinq")
+            {
+                customers.entry(vlan).or_default().push(kind);
             }
+        }
+        for (vlan, ports) in customers.iter().filter(|(_, ports)| ports.len() > 1) {
+            ports.iter().for_each(|at| {
+                at.changed(format!(
+                    "frames between the qinq ports of VLAN {vlan} keep their tags; GNS3 takes the first one off"
+                ));
+            });
         }
         if let Some(made) = draft.switches.iter_mut().find(|made| made.name == switch.name) {
             made.keys.push(("kind", "shm".into()));
@@ -68,25 +82,31 @@ pub(super) fn carry(switches: &[Ports<'_>], linked: &Linked, draft: &mut Draft) 
     }
 }
 
+fn vlan(port: &At<'_>) -> Option<u16> {
+    let vlan: Option<u16> = port.text_of("vlan").map_or(Some(1), |text| text.parse().ok());
+    vlan.filter(|vlan| (1..=4094).contains(vlan))
+}
+
+/// The type of the tag that a `qinq` port puts around its frames.
+fn tpid(port: &At<'_>) -> &'static str {
+    let given = port.text_of("ethertype").unwrap_or_default();
+    let types = ["0x8100", "0x88a8", "0x9100", "0x9200"];
+    let found = types.iter().find(|tpid| given.eq_ignore_ascii_case(tpid));
+    // Dynamips takes this one, too, where it can read none.
+    found.copied().unwrap_or("0x8100")
+}
+
 /// The rule of a port, of which all is said.
 fn rule(port: &At<'_>) -> Option<String> {
-    let vlan: Option<u16> = port.text_of("vlan").map_or(Some(1), |text| text.parse().ok());
-    let Some(vlan) = vlan.filter(|vlan| (1..=4094).contains(vlan)) else {
+    let Some(vlan) = vlan(port) else {
         port.left_out("expected a VLAN from 1 to 4094");
         return None;
     };
     let rule = match port.text_of("type").unwrap_or("access") {
         "access" => format!("vlan: {vlan}"),
         "dot1q" => format!("trunk: all, native: {vlan}"),
-        // To frames without tags it is an access port; those with tags it takes none of.
-        "qinq" => {
-            port.get("type").iter().for_each(|at| {
-                at.changed(format!(
-                    "an access port of VLAN {vlan}: netloom's switches put no tag around another, and drop frames with tags there"
-                ));
-            });
-            format!("vlan: {vlan}")
-        }
+        // It takes no frame without a tag.
+        "qinq" => format!("qinq: {vlan}, cvlans: all, tpid: {}", tpid(port)),
         _ => {
             port.left_out("expected access, dot1q or qinq");
             return None;
@@ -96,8 +116,8 @@ fn rule(port: &At<'_>) -> Option<String> {
         match key {
             "type" | "vlan" | "port_number" => at.carried(),
             "name" => at.changed("a port is known by what is linked to it"),
-            "ethertype" if at.is_empty() || at.text() == Some("0x8100") => at.carried(),
-            "ethertype" => at.left_out("tags of VLANs are those of 802.1Q"),
+            // Other ports than `qinq` have none.
+            "ethertype" => at.carried(),
             _ => {}
         }
     }

@@ -444,6 +444,9 @@ static PORT: Words = &[
     (&["access", "pvid", "tag", "vid"], Key("vlan")),
     (&["trunks", "tagged", "allowed-vlans"], Key("trunk")),
     (&["untagged", "native-vlan"], Key("native")),
+    (&["dot1q-tunnel", "service-vlan", "outer-vlan", "svlan"], Key("qinq")),
+    (&["customer-vlans"], Key("cvlans")),
+    (&["ethertype", "qinq-ethtype"], Key("tpid")),
     (&["mac"], Key("lock")),
 ];
 

@@ -122,6 +122,15 @@ pub enum PortVlan {
         /// VLANs that may pass: `1-3,7`, `all`.
         allowed: String,
     },
+    /// A customer's frames with the tags that they have, all in one VLAN.
+    Qinq {
+        /// The VLAN.
+        vlan: u16,
+        /// The only VLANs that the customer's tags may have: `1-3,7`, `all`.
+        cvlans: Option<String>,
+        /// The type of the tag around: `0x88a8`.
+        tpid: String,
+    },
 }
 
 /// A mirror session.

@@ -515,6 +515,8 @@ switches:
       a: {vlan: 7, lock: [own, '02:00:00:00:00:0A']}
       'b:x': {trunk: [20..29, '3, 4'], native: 1, number: 9}
       k: {trunk: all}
+      tag: {qinq: 20, cvlans: [3, '7..9'], tpid: 0x9100}
+      all: {qinq: 21}
       internet: {lock: '02:00:00:00:00:01'}
       'host:eth7':
       probe: {owner: nobody}
@@ -532,10 +534,15 @@ links: [[a, t], ['b:x', t], [k, t], [internet, t], ['host:eth7', t], [t, c], [c,
         ..ShmPort::default()
     };
     let trunk = |native, allowed: &str| Some(PortVlan::Trunk { native, allowed: allowed.into() });
+    let qinq = |vlan, cvlans: Option<&str>, tpid: &str| {
+        Some(PortVlan::Qinq { vlan, cvlans: cvlans.map(str::to_owned), tpid: tpid.into() })
+    };
     let ports = [
         ("a:eth0", port(&[OWN_ADDRESS, "02:00:00:00:00:0a"], Some(PortVlan::Access(7)))),
         ("b:x", ShmPort { number: Some(9), ..port(&[], trunk(Some(1), "3-4,20-29")) }),
         ("k--t", port(&[], trunk(None, "all"))),
+        ("tag", port(&[], qinq(20, Some("3,7-9"), "0x9100"))),
+        ("all", port(&[], qinq(21, None, "0x88a8"))),
         ("internet--t", port(&["02:00:00:00:00:01"], None)),
         ("host:eth7", ShmPort::default()),
         ("probe", ShmPort { owner: Some("nobody".into()), ..ShmPort::default() }),

@@ -55,6 +55,11 @@ fn port(port: &ShmPort) -> Yaml {
             body.put("trunk", Yaml::text(allowed));
             body.some("native", native.map_or_else(Yaml::none, Yaml::word));
         }
+        Some(PortVlan::Qinq { vlan, cvlans, tpid }) => {
+            body.put("qinq", Yaml::word(vlan));
+            body.text("cvlans", cvlans.as_deref());
+            body.unless("tpid", tpid, &netloom_bridge::Tpid::default().to_string());
+        }
     }
     body.some("lock", Yaml::one_or_list(port.lock.iter().map(Yaml::text).collect()));
     body.text("owner", port.owner.as_deref());

@@ -4,16 +4,12 @@
 //! when it has changed. A half-written page (its switch was killed) changes nothing.
 
 use netloom_bridge::{
-    Direction, Mac, MacLock, MirrorFilter, MirrorSession, Mirrors, PortRules, SwitchRules, Vid,
-    VidSet, VlanMode,
+    Direction, Mac, MacLock, MirrorFilter, MirrorSession, Mirrors, PortRules, SwitchRules, Tpid,
+    Vid, VidSet, VlanMode,
 };
 
+use crate::layout::page::{LOCKED, SOME_CVLANS, TPID_SHIFT, TPIDS, UNLEARNED};
 use crate::page::{PeerPage, PortSet, RawRules, RawSession, Snapshot};
-
-/// In [`RawRules`]: the addresses are a lock.
-const LOCKED: u8 = 1;
-/// In [`RawRules`]: addresses are not learned.
-const UNLEARNED: u8 = 2;
 
 #[derive(Debug)]
 pub(super) struct Rules {
@@ -73,12 +69,22 @@ fn port_rules(raw: &RawRules) -> PortRules {
     let vlan = match (raw.mode, Vid::new(raw.native)) {
         (1, Some(vid)) => VlanMode::Access(vid),
         (2, native) => VlanMode::Trunk { native, allowed: VidSet::from_words(*raw.allowed) },
+        (3, Some(vid)) => VlanMode::Qinq {
+            vid,
+            cvlans: (raw.flags & SOME_CVLANS != 0).then(|| VidSet::from_words(*raw.allowed)),
+            tpid: tpid(raw.flags),
+        },
         _ => VlanMode::Any,
     };
     let macs: Vec<Mac> = raw.macs.iter().copied().map(Mac).collect();
     let locked = raw.flags & LOCKED != 0;
     let macs = MacLock::new(if locked { &macs } else { &[] }).unwrap_or(MacLock::NONE);
     PortRules { vlan, macs, learn: raw.flags & UNLEARNED == 0 }
+}
+
+fn tpid(flags: u8) -> Tpid {
+    let number = TPIDS.get(usize::from(flags >> TPID_SHIFT & 3)).copied();
+    number.and_then(Tpid::new).unwrap_or_default()
 }
 
 fn mirrors(found: &[RawSession]) -> Mirrors {
@@ -118,6 +124,8 @@ mod tests {
             edit.set_vlan_aware(true);
             edit.set_port(1, Some(&raw(1, 7, LOCKED, vec![mac])));
             edit.set_port(2, Some(&raw(2, 0, UNLEARNED, vec![mac])));
+            edit.set_port(3, Some(&raw(3, 7, 0, vec![])));
+            edit.set_port(4, Some(&raw(3, 8, SOME_CVLANS | 2 << TPID_SHIFT | UNLEARNED, vec![])));
             let mut from = PortSet::default();
             from[0] = 2;
             let filter = MirrorFilter { vid: Vid::new(7), ..MirrorFilter::default() }.to_bytes();
@@ -133,6 +141,13 @@ mod tests {
         let two = rules.switch.port(2);
         assert_eq!(two.vlan, VlanMode::Trunk { native: None, allowed: VidSet::ALL });
         assert_eq!((two.macs.is_empty(), two.learn), (true, false));
+        let qinq = |number, cvlans, tpid| {
+            let (vid, tpid) = (Vid::new(number).expect("VLAN"), Tpid::new(tpid).expect("type"));
+            VlanMode::Qinq { vid, cvlans, tpid }
+        };
+        assert_eq!(rules.switch.port(3).vlan, qinq(7, None, 0x8100));
+        assert_eq!(rules.switch.port(4).vlan, qinq(8, Some(VidSet::ALL), 0x9100));
+        assert!(!rules.switch.port(4).learn);
         assert_eq!((rules.mirrors.entering(1), rules.mirrors.leaving(1)), (1, 1));
         assert_eq!((rules.mirrors.entering(2), rules.mirrors.leaving(9)), (0, 0));
         assert!(!rules.read());

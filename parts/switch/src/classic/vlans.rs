@@ -17,6 +17,8 @@ pub(super) fn untagged(rule: Option<&Vlan>, separated: bool) -> u16 {
         None => u16::from(separated),
         Some(Vlan::Access(vid)) => vid.number(),
         Some(Vlan::Trunk { native, .. }) => native.map_or(NO_VLAN, Vid::number),
+        // Without a tag of the switch's VLANs, if not without any.
+        Some(Vlan::Qinq { vlan, .. }) => vlan.number(),
     }
 }
 
@@ -36,6 +38,7 @@ fn native(rule: Option<&Vlan>) -> Option<Vid> {
         None => Some(DEFAULT),
         Some(Vlan::Access(vid)) => Some(*vid),
         Some(Vlan::Trunk { native, .. }) => *native,
+        Some(Vlan::Qinq { vlan, .. }) => Some(*vlan),
     }
 }
 

@@ -70,6 +70,15 @@ fn json_is_read_as_it_is_written() {
     assert_eq!(Some(access), Vid::new(7).map(Vlan::Access));
     let trunk: Vlan = serde_json::from_str(r#"{"trunk":{}}"#).unwrap();
     assert_eq!(trunk, Vlan::Trunk { native: None, allowed: VidSet::ALL });
+    let bare: Vlan = serde_json::from_str(r#"{"qinq":{"vlan":7}}"#).unwrap();
+    let vlan = Vid::new(7).unwrap();
+    assert_eq!(bare, Vlan::Qinq { vlan, cvlans: None, tpid: Tpid::SERVICE });
+    let whole = r#"{"qinq":{"vlan":7,"cvlans":"1-3","tpid":"0x9100"}}"#;
+    let qinq: Vlan = serde_json::from_str(whole).unwrap();
+    assert_eq!(serde_json::to_string(&qinq).unwrap(), whole);
+    for wrong in [r#"{"qinq":{}}"#, r#"{"qinq":{"vlan":7,"tpid":"0x0800"}}"#] {
+        assert!(serde_json::from_str::<Vlan>(wrong).is_err(), "{wrong}");
+    }
     for wrong in [r#"{"access":0}"#, r#"{"access":4095}"#, r#"{"trunk":{"allowed":"9-1"}}"#] {
         assert!(serde_json::from_str::<Vlan>(wrong).is_err(), "{wrong}");
     }

@@ -245,6 +245,14 @@ fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
             native: native.map(vid).transpose()?,
             allowed: allowed.parse().map_err(|e| format!("trunk {allowed}: {e}"))?,
         },
+        PortVlan::Qinq { vlan, cvlans, tpid } => Vlan::Qinq {
+            vlan: vid(*vlan)?,
+            cvlans: match cvlans {
+                Some(cvlans) => Some(cvlans.parse().map_err(|e| format!("cvlans {cvlans}: {e}"))?),
+                None => None,
+            },
+            tpid: tpid.parse().map_err(|e| format!("tpid {tpid}: {e}"))?,
+        },
     })
 }
 

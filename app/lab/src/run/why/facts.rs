@@ -443,6 +443,7 @@ fn untagged(vlan: Option<&Vlan>) -> Option<u16> {
         None => Some(1),
         Some(Vlan::Access(vid)) => Some(vid.number()),
         Some(Vlan::Trunk { native, .. }) => native.map(|vid| vid.number()),
+        Some(Vlan::Qinq { vlan, cvlans, .. }) => cvlans.is_none().then_some(vlan.number()),
     }
 }
 

@@ -249,7 +249,7 @@ fn edges(port: &PortShown) -> String {
     format!("{} out, {} in", port.edges_out, port.edges_in)
 }
 
-/// `access 7`, `trunk 1-3, native 7`
+/// `access 7`, `trunk 1-3, native 7`, `qinq 7, cvlans 1-3, tpid 0x88a8`
 fn vlan(rules: &PortRules) -> String {
     match &rules.vlan {
         None => "-".to_owned(),
@@ -257,6 +257,10 @@ fn vlan(rules: &PortRules) -> String {
         Some(Vlan::Trunk { native: None, allowed }) => format!("trunk {allowed}"),
         Some(Vlan::Trunk { native: Some(vid), allowed }) => {
             format!("trunk {allowed}, native {vid}")
+        }
+        Some(Vlan::Qinq { vlan, cvlans: None, tpid }) => format!("qinq {vlan}, tpid {tpid}"),
+        Some(Vlan::Qinq { vlan, cvlans: Some(cvlans), tpid }) => {
+            format!("qinq {vlan}, cvlans {cvlans}, tpid {tpid}")
         }
     }
 }

@@ -10,6 +10,9 @@ const VLANS: Value = Value::Called(
         Value::Pattern(r"^(all|none|[0-9]+((\.\.|-)[0-9]+)?(, *[0-9]+((\.\.|-)[0-9]+)?)*)$"),
     ]),
 );
+/// Types of VLAN tags.
+pub(super) const TPIDS: [&str; 4] = ["0x8100", "0x88a8", "0x9100", "0x9200"];
+
 const MAC_OR_OWN: Value = Value::Called(
     "a MAC address or own",
     &Value::Pattern(r"^([0-9A-Fa-f]{1,2}([:-][0-9A-Fa-f]{1,2}){5}|own)$"),
@@ -60,8 +63,8 @@ pub(super) static KEYS: &[Key] = &[
 /// A port in `ports` of a switch.
 pub(crate) static PORT_OF_SWITCH: Object = Object {
     name: "port",
-    doc: "The rules of a switch's port. As soon as one port of a switch has `vlan` or `trunk`, those \
-          with neither are of VLAN 1.",
+    doc: "The rules of a switch's port. As soon as one port of a switch has `vlan`, `trunk` or `qinq`, those \
+          with none of these are of VLAN 1.",
     keys: &[
         key(
             "vlan",
@@ -77,6 +80,27 @@ pub(crate) static PORT_OF_SWITCH: Object = Object {
             "native",
             VLAN,
             "With `trunk`: the VLAN of frames without a tag; else they are dropped.",
+        ),
+        key(
+            "qinq",
+            VLAN,
+            "A customer's port (802.1ad): the VLAN of all its frames, which keep their tags; on trunks they have this \
+             VLAN's tag around them.",
+        ),
+        key(
+            "cvlans",
+            Value::AnyOf(&[VLANS, Value::List(&VLANS, None)]),
+            "With `qinq`: the only VLANs of the customer's tags; frames without a tag are dropped then. Default: every \
+             frame passes.",
+        ),
+        key(
+            "tpid",
+            // In YAML these are numbers.
+            Value::Called(
+                "0x8100, 0x88a8, 0x9100 or 0x9200",
+                &Value::NumberOrPattern("^0x(8100|88a8|9100|9200)$"),
+            ),
+            "With `qinq`: the type of the tag around. Default 0x88a8.",
         ),
         key(
             "lock",

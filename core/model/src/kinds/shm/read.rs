@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use netloom_bridge::{Mac, MirrorFilter, VidSet};
+use netloom_bridge::{Mac, MirrorFilter, Tpid, VidSet};
 use netloom_config::{Kind, Node as Yaml, Path, Place, Report, quote, read};
 
-use super::keys::{MIRROR, PORT_OF_SWITCH};
+use super::keys::{MIRROR, PORT_OF_SWITCH, TPIDS};
 use super::{MirrorDirection, OWN_ADDRESS, PortVlan, ShmMirror, ShmPort, ShmSwitch, VdeFolder};
 use crate::file::Fields;
 use crate::file::values::{At, each_or_only, owner};
@@ -175,13 +175,17 @@ pub(crate) fn vid(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<
 }
 
 fn vlan(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Option<PortVlan> {
-    let [vlan, trunk, native] = ["vlan", "trunk", "native"].map(|key| fields.get(key));
+    let [vlan, trunk, native, qinq] =
+        ["vlan", "trunk", "native", "qinq"].map(|key| fields.get(key));
     let native_vid = native.and_then(|v| vid(v, &path.key("native"), report));
     let access = vlan.and_then(|v| vid(v, &path.key("vlan"), report));
-    let allowed = trunk.map(|v| trunk_vids(v, &path.key("trunk"), report));
+    let allowed = trunk.map(|v| vids(v, &path.key("trunk"), report));
+    let customer = customer(fields, path, report);
     // By the keys, not by their values: it is wrong also where one of them cannot be read.
-    if let (Some(_), Some(trunk)) = (vlan, trunk) {
-        report.error(trunk.place, format!("{path}: `vlan` and `trunk` exclude each other"));
+    let modes = [("vlan", vlan), ("trunk", trunk), ("qinq", qinq)];
+    let mut modes = modes.iter().filter_map(|(key, value)| Some((*key, (*value)?.place)));
+    if let (Some((first, _)), Some((second, place))) = (modes.next(), modes.next()) {
+        report.error(place, format!("{path}: `{first}` and `{second}` exclude each other"));
     }
     if let (Some(native), None) = (native, trunk) {
         let message = format!("{path}: `native` is the untagged VLAN of a `trunk`");
@@ -189,12 +193,28 @@ fn vlan(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Option<Por
     }
     match allowed {
         Some(allowed) => Some(PortVlan::Trunk { native: native_vid, allowed: allowed.to_string() }),
-        None => access.map(PortVlan::Access),
+        None => customer.or(access.map(PortVlan::Access)),
     }
 }
 
+/// The keys of a customer's port.
+fn customer(fields: &Fields<'_>, path: &Path<'_>, report: &mut Report) -> Option<PortVlan> {
+    let [qinq, cvlans, tpid] = ["qinq", "cvlans", "tpid"].map(|key| fields.get(key));
+    for (key, value) in [("cvlans", cvlans), ("tpid", tpid)] {
+        if let (None, Some(value)) = (qinq, value) {
+            let message = format!("{path}: `{key}` is about the frames of a `qinq` port");
+            report.error(value.place, message);
+        }
+    }
+    let vlan = qinq.and_then(|v| vid(v, &path.key("qinq"), report));
+    let cvlans = cvlans.map(|v| vids(v, &path.key("cvlans"), report).to_string());
+    let tpid = tpid.and_then(|v| read::choice(v, &path.key("tpid"), &TPIDS, report));
+    let tpid = tpid.map_or_else(|| Tpid::default().to_string(), str::to_owned);
+    vlan.map(|vlan| PortVlan::Qinq { vlan, cvlans, tpid })
+}
+
 /// A VLAN, a range or `all`, or a list of these.
-fn trunk_vids(value: &Yaml, path: &Path<'_>, report: &mut Report) -> VidSet {
+fn vids(value: &Yaml, path: &Path<'_>, report: &mut Report) -> VidSet {
     let mut set = VidSet::EMPTY;
     each_or_only(value, path, report, |item, path, report| {
         let Some(text) = read::scalar(item) else {

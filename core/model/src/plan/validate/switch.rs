@@ -49,6 +49,9 @@ fn check_shm(switch: &ShmSwitch) -> Checked {
             None => true,
             Some(PortVlan::Access(vid)) => vlan(*vid),
             Some(PortVlan::Trunk { native, .. }) => native.is_none_or(vlan),
+            Some(PortVlan::Qinq { vlan: vid, tpid, .. }) => {
+                vlan(*vid) && tpid.parse::<netloom_bridge::Tpid>().is_ok()
+            }
         };
         if !fits || port.lock.iter().any(|mac| mac.parse::<netloom_bridge::Mac>().is_err()) {
             return no(format!("port {name:?}: a VLAN or a locked address cannot be one"));
