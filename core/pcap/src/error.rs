@@ -75,7 +75,12 @@ fn strange(magic: [u8; 4]) -> String {
     };
     match packed {
         Some(packed) => format!("{packed}: unpack it first"),
-        None => format!("begins with {magic:02x?}: neither pcap nor pcapng"),
+        None => {
+            let [a, b, c, d] = magic;
+            format!(
+                "begins with the bytes {a:02x} {b:02x} {c:02x} {d:02x}: neither pcap nor pcapng"
+            )
+        }
     }
 }
 
@@ -88,7 +93,7 @@ mod tests {
         for (magic, text) in [
             ([0x1f, 0x8b, 8, 0], "capture file: gzip: unpack it first"),
             ([0x28, 0xb5, 0x2f, 0xfd], "capture file: zstd: unpack it first"),
-            (*b"abcd", "capture file: begins with [61, 62, 63, 64]: neither pcap nor pcapng"),
+            (*b"abcd", "capture file: begins with the bytes 61 62 63 64: neither pcap nor pcapng"),
         ] {
             assert_eq!(Error::Format { magic }.to_string(), text);
         }

@@ -18,7 +18,7 @@ use clap::Args;
 pub(crate) struct Serve {
     /// Address and port to listen on; port 0 picks a free one. Other machines can reach any address except
     /// loopback.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8474")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8474", value_parser = listening)]
     pub(crate) listen: SocketAddr,
     /// Read the token from this file, which has to be yours or root's alone; if absent, it is created with a new token
     /// (mode 0600). Without a file the token is printed once.
@@ -43,5 +43,32 @@ impl Serve {
     /// Whether the page is wanted.
     pub(crate) fn has_page(&self) -> bool {
         self.page || self.open
+    }
+}
+
+/// An address to listen on.
+fn listening(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| match text.trim_start_matches(':').parse::<u16>() {
+        Ok(port) => format!("an address is missing; write 127.0.0.1:{port}"),
+        Err(_) => {
+            "an address and a port are expected, like 127.0.0.1:8474 or [::1]:8474".to_owned()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_none_is_told_with_what_to_write() {
+        assert_eq!(listening("[::1]:80"), Ok("[::1]:80".parse().unwrap()));
+        for (text, told) in [
+            ("8080", "write 127.0.0.1:8080"),
+            (":80", "write 127.0.0.1:80"),
+            ("here", "like 127.0.0.1:8474"),
+        ] {
+            assert!(listening(text).unwrap_err().contains(told), "{text}");
+        }
     }
 }

@@ -198,8 +198,15 @@ static LAB: Words = &[
         Say("leave this level out: nodes, switches and links stand at the top of the file"),
     ),
     (
-        &["services", "hosts", "containers", "devices", "machines", "vms"],
+        &["services", "containers", "devices", "machines", "vms"],
         Say("write nodes: {NAME: {}}, with a link [NODE, SWITCH] for each network that it is in"),
+    ),
+    (
+        &["hosts"],
+        Say(
+            "write nodes: {NAME: {}}, with a link [NODE, SWITCH] for each network that it is in; a hosts file stands beside \
+             a lab file: netloom check LAB --on HOSTS",
+        ),
     ),
     (&["routers"], Say("write nodes: {NAME: {forwarding: true}}")),
     (
