@@ -19,6 +19,9 @@ const OTHER_ENDS: [&str; 2] = ["internet", "nowhere"];
 
 /// What may be written at a position.
 pub(crate) fn items(document: &Document, position: Position) -> Vec<CompletionItem> {
+    // A place beyond the text is its end.
+    let (line, column) = document.lines.place(&document.text, position);
+    let position = document.lines.position(&document.text, line, column);
     let text = &document.text[..document.lines.offset(&document.text, position)];
     let found = cursor::gap(text, |gap, path, partial| {
         let units = document.lines.encoding().units(partial);
