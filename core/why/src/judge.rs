@@ -95,16 +95,7 @@ pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Rep
         && !matches!(observed.outcome, Outcome::NotSent(_));
     // What was seen was seen; what was not may have been there.
     let watched = sent && observed.missed == 0;
-    let mut report = Report {
-        from: flow.from.clone(),
-        to: flow.to.clone(),
-        source: flow.source.to_string(),
-        destination: flow.destination.to_string(),
-        protocol: flow.protocol,
-        port: (flow.protocol != Protocol::Icmp).then_some(flow.ports[1]),
-        probe: observed.probe.clone(),
-        ..Report::default()
-    };
+    let mut report = Report { probe: observed.probe.clone(), ..Report::about(flow) };
     let answered = observed.outcome == Outcome::Answered;
     report.there = way(there, &observed.there, answered || observed.missed > 0);
     let reach = Reach::of(there, &observed.there);

@@ -5,7 +5,7 @@
 //! packets are lost still: what passed the same place later refutes whatever stands there.
 
 use crate::cause::{Basis, Cause, Direction};
-use crate::flow::{Flow, Place, Protocol};
+use crate::flow::{Flow, Place};
 use crate::report::{Hop, Recorded, Report, Sighting, Verdict, Way};
 use crate::text::key;
 use crate::walk::{Share, Walk};
@@ -80,12 +80,6 @@ pub fn judge_past(
     let back = Side { traces: &past.back, now: back, direction: Direction::Back };
     let lost = [&there, &back].map(|side| side.traces.iter().filter(|t| !t.arrived).count());
     let mut report = Report {
-        from: flow.from.clone(),
-        to: flow.to.clone(),
-        source: flow.source.to_string(),
-        destination: flow.destination.to_string(),
-        protocol: flow.protocol,
-        port: (flow.protocol != Protocol::Icmp).then_some(flow.ports[1]),
         probe: "nothing".to_owned(),
         recorded: Some(Recorded {
             packets: past.there.len(),
@@ -94,7 +88,7 @@ pub fn judge_past(
             lost_answers: lost[1],
         }),
         there: there.way(past),
-        ..Report::default()
+        ..Report::about(flow)
     };
     if lost[0] == 0 && !past.back.is_empty() {
         report.back = Some(back.way(past));

@@ -1,6 +1,7 @@
 //! Recordings of packets from a by way of r to b.
 
 use super::*;
+use crate::Protocol;
 use crate::cause::CauseName;
 use crate::walk::Stop;
 

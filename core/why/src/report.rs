@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
-use crate::flow::Protocol;
+use crate::flow::{Flow, Protocol};
 
 /// Whether the flow arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,4 +135,19 @@ pub struct Report {
     pub hindrances: Vec<Cause>,
     /// What would have to be known to say more.
     pub missing: Vec<String>,
+}
+
+impl Report {
+    /// One that says whose packets it is about, and nothing else yet.
+    pub(crate) fn about(flow: &Flow) -> Report {
+        Report {
+            from: flow.from.clone(),
+            to: flow.to.clone(),
+            source: flow.source.to_string(),
+            destination: flow.destination.to_string(),
+            protocol: flow.protocol,
+            port: (flow.protocol != Protocol::Icmp).then_some(flow.ports[1]),
+            ..Report::default()
+        }
+    }
 }
