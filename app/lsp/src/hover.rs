@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use lsp_types::{Hover, HoverContents, Location, MarkupContent, MarkupKind, Position};
 use netloom_config::cursor::{Step, Word};
 use netloom_config::printable;
-use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
 use netloom_model::reference::{self, KeyInWords};
+use netloom_model::{Plan, link_ends};
 
 use crate::document::Document;
 use crate::names::{self, Mention, Names};
@@ -47,7 +47,7 @@ pub(crate) fn named(
         Mention::Controller => word.text.strip_prefix("node:")?,
         Mention::Ends => {
             let names = Names::of(document);
-            let ends = names::ends_of(word.text, |end| names.is_end(end))?;
+            let ends = link_ends(word.text, |end| names.is_end(end))?;
             let (_, column) = document.lines.place(&document.text, position);
             let first = word.column + usize::from(word.is_quoted) + ends[0].chars().count();
             ends[usize::from(column > first)]

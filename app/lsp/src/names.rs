@@ -118,16 +118,6 @@ pub(crate) fn base(word: &str) -> &str {
     word.split(':').next().unwrap_or(word)
 }
 
-/// What the text of a link names: `h1-s1`, `h1:eth1 -- s1`, with ends that are known.
-pub(crate) fn ends_of(text: &str, is_known: impl Fn(&str) -> bool) -> Option<[&str; 2]> {
-    let is_between = |c: char| matches!(c, '-' | ',' | ' ' | '<' | '>');
-    let splits = text.char_indices().filter(|(_, c)| is_between(*c));
-    let mut splits = splits.map(|(at, _)| {
-        [text[..at].trim_end_matches(is_between), text[at..].trim_start_matches(is_between)]
-    });
-    splits.find(|ends| ends.iter().all(|end| is_known(end)))
-}
-
 /// How a word mentions nodes or switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mention {
@@ -186,6 +176,8 @@ pub(crate) fn mention(path: &[Step<'_>], is_key: bool) -> Option<Mention> {
 
 #[cfg(test)]
 mod tests {
+    use netloom_model::link_ends;
+
     use super::*;
 
     #[test]
@@ -209,11 +201,11 @@ mod tests {
     #[test]
     fn the_text_of_a_link_has_two_ends() {
         let known = |name: &str| ["a", "a-b", "c"].contains(&base(name));
-        assert_eq!(ends_of("a-b-c", known), Some(["a-b", "c"]));
-        assert_eq!(ends_of("a:eth1 -- c", known), Some(["a:eth1", "c"]));
-        assert_eq!(ends_of("a<->c", known), Some(["a", "c"]));
-        assert_eq!(ends_of("a, c", known), Some(["a", "c"]));
-        assert_eq!(ends_of("a-x", known), None);
+        assert_eq!(link_ends("a-b-c", known), Some(["a-b", "c"]));
+        assert_eq!(link_ends("a:eth1 -- c", known), Some(["a:eth1", "c"]));
+        assert_eq!(link_ends("a<->c", known), Some(["a", "c"]));
+        assert_eq!(link_ends("a, c", known), Some(["a", "c"]));
+        assert_eq!(link_ends("a-x", known), None);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::ops::Range as Bytes;
 use lsp_types::{Position, Range, TextEdit};
 use netloom_config::cursor::{self, Step, Word};
 use netloom_config::{printable, written};
-use netloom_model::Lab;
 use netloom_model::lab::End;
+use netloom_model::{Lab, link_ends};
 
 use crate::Compiled;
 use crate::document::Document;
@@ -197,10 +197,11 @@ impl Renaming<'_> {
 
     /// Both ends of a link in a text.
     fn ends(&self, text: &str) -> String {
-        let Some([first, second]) = names::ends_of(text, |end| self.names.is_end(end)) else {
+        let inner = text.trim();
+        let Some([first, second]) = link_ends(inner, |end| self.names.is_end(end)) else {
             return text.to_owned();
         };
-        let between = &text[first.len()..text.len() - second.len()];
+        let between = &inner[first.len()..inner.len() - second.len()];
         format!("{}{between}{}", self.end(first), self.end(second))
     }
 

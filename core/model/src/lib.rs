@@ -48,8 +48,8 @@ pub use naming::{
 };
 pub use netloom_config::{Diagnostic, Diagnostics, MAX_BYTES, too_large};
 pub use parse::{
-    hosts as parse_hosts, lab_name, link_addresses, link_mac, link_mtu, node_keys, parse,
-    port_lock, port_vlan, set_node, switch_keys, switch_kind,
+    hosts as parse_hosts, lab_name, link_addresses, link_ends, link_mac, link_mtu, node_keys,
+    parse, port_lock, port_vlan, set_node, switch_keys, switch_kind,
 };
 pub use plan::Plan;
 pub use saving::lab_of;

@@ -44,6 +44,7 @@ pub use self::running::{
 
 pub use self::hosts::hosts;
 pub(crate) use self::layout::positions;
+pub use self::link::link_ends;
 use self::raw::{NodeBody, Origin, Parts, RawSteps, SwitchBody};
 use self::unroll::{Context, Scope, Stop, unroll};
 use self::work::Work;

@@ -149,6 +149,12 @@ fn divided(
 /// What separates ends in the texts of people and of other programs.
 const BETWEEN: [&str; 7] = ["<-->", "<->", "--", "->", "-", ",", " "];
 
+/// The ends in a text like `h1-s1` or `h1:eth1 -- s1`: the first way to divide it in two ends that are known. For a file without
+/// errors that is the only one.
+pub fn link_ends(text: &str, is_known: impl Fn(&str) -> bool) -> Option<[&str; 2]> {
+    divisions(text).into_iter().find(|ends| ends.iter().all(|end| is_known(end)))
+}
+
 /// Every way to divide a text in two. A long text that nobody would write is not divided.
 fn divisions(text: &str) -> Vec<[&str; 2]> {
     let mut all: Vec<[&str; 2]> = Vec::new();
