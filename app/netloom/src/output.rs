@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, Table, presets};
 use netloom_config::printable;
+pub(crate) use netloom_lab::utc;
 
 /// Writes text to standard output and flushes it. A broken pipe is an error that ends the program quietly.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -111,12 +112,6 @@ pub(crate) fn warnings(hints: &[String]) {
 /// A value, or `-` if unknown.
 pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".into(), show)
-}
-
-/// `2026-01-31T12:00:00.123456Z`.
-pub(crate) fn utc(ns: u64) -> String {
-    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or(jiff::Timestamp::MAX);
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// A line that the next one overwrites; on a terminal only.

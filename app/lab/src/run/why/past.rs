@@ -19,7 +19,7 @@ use super::{NO_PORT, addresses, flow, receiver};
 use crate::run::packets::refused;
 use crate::run::running::Running;
 use crate::view::AskWhy;
-use crate::{Error, Result, Subject};
+use crate::{Error, Result, Subject, utc};
 
 /// Most frames that are looked at.
 const MOST: usize = 200_000;
@@ -113,11 +113,6 @@ fn doubts(status: &Status, lost_segments: usize) -> Vec<String> {
     }
     all.extend(status.trouble.iter().map(|trouble| format!("the recorder has trouble: {trouble}")));
     all
-}
-
-fn utc(ns: u64) -> String {
-    let time = jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or(jiff::Timestamp::MAX);
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// Packets of a flow as they are found.
