@@ -1,6 +1,5 @@
 //! `down`: takes a lab down, whether its process lives or not.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use anyhow::Result;
 use netloom_lab::calls;
 use netloom_lab::{Folder, orphan, runtime_dir};
 use netloom_sys::process;
+use netloom_sys::trusted::identity;
 use rustix::process::Pid;
 
 use crate::flags::Down;
@@ -55,7 +55,7 @@ fn refuse_other_file(folder: &Folder, asked: &Path) -> Result<()> {
 
 /// Whether two paths are one file, or a folder and a file in it, as for labs of other programs; also where one is gone.
 fn is_same_lab(made: &Path, asked: &Path) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    let identity = |path: &Path| Some(identity(&rustix::fs::stat(path).ok()?));
     let (Some(made_is), Some(asked_is)) = (identity(made), identity(asked)) else { return true };
     let folder_of = |path: &Path| {
         let path = std::path::absolute(path).ok()?;
