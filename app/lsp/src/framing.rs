@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Error, Result};
 
-/// The longest message: a lab file of the largest size, of which each byte is an escape.
+/// The longest message: a lab file of the largest size with every byte escaped.
 const MOST: u64 = 64 << 20;
 
 /// The longest header.

@@ -183,7 +183,7 @@ impl<'t> Ruler<'t> {
         (Position { line: number(line), character: self.units }, self.byte)
     }
 
-    /// Where so many characters of a line stand, and their bytes.
+    /// The range of a number of characters in a line, in the client's units and in bytes.
     pub(crate) fn range(
         &mut self,
         line: usize,

@@ -1,6 +1,6 @@
 //! The index of a segment: for each group of blocks its times, and the keys of its packets.
 //!
-//! As bytes, little-endian, in three parts, of which each is checked alone. The head: `NLIX`, version (4 bytes, 2), number of the
+//! Format: little-endian, three parts, each with its own hash. The head: `NLIX`, version (4 bytes, 2), number of the
 //! segment (8), its clock (8), where the indexed part ends (8), length of the head (4), number of links (4), of groups (4) and of
 //! pages (4); each link's name with its length (4); each group: where it begins and ends (8, 8), first and last time (8, 8),
 //! packets (4) and number of keys (4); a hash of all that (8). Then the pages ([`crate::filter`]). At last the keys of all groups (4

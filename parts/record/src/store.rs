@@ -233,10 +233,10 @@ impl Store {
         }
     }
 
-    /// Begins a segment, with its head: it is readable from its first moment. Its first block has so many bytes.
+    /// Begins a segment, with its head: it can be read from the start. `first` is the length of its first block in bytes.
     fn begin(&mut self, first: u64) -> Result<()> {
-        // A block may have more bytes than segments have else. The index is smaller than half of a segment: a frame has at least 76
-        // bytes there, and at most six keys of four bytes and as many twelve bits here.
+        // A block may be larger than a usual segment. The index is smaller than half of the segment: a frame takes at least 76
+        // bytes in the segment, and in the index at most six keys of four bytes each and 12 bits of filter for each key.
         let bytes = self.segment.max(first + HEAD);
         self.make_room(bytes + bytes / 2)?;
         let number = self.next;

@@ -16,8 +16,8 @@ use super::made::{blocks, everything, folder, found, number, store};
 /// Where the process that is killed writes.
 const MARK: &str = "NETLOOM_RECORD_TO_BE_KILLED";
 
-/// After so many runs of [`records`] the ring has removed segments: each is 40 packets of some 470 bytes with two sightings of some
-/// 120.
+/// Runs of [`records`] after which the ring has removed segments: each run stores 40 packets of about 470 bytes, with two sightings
+/// of about 120 bytes each.
 const FULL: u32 = 200;
 
 #[test]
@@ -41,7 +41,7 @@ impl Drop for Killed {
     }
 }
 
-/// Kills a store when it has said so many times that it has written; returns how many packets it knew to be written.
+/// Kills a store after this many of its reports that it has written; returns how many packets it knew to be written.
 fn kill_one(root: &Path, times: u32) -> u32 {
     let mut command = netloom_kit::again(&records);
     let mut child = Killed(command.env(MARK, root).stdout(Stdio::piped()).spawn().unwrap());
