@@ -71,20 +71,23 @@ fn a_limit_is_raised_for_each_lab_and_lowered_by_its_end() {
     machine.down();
 }
 
-/// An ordinary user cannot raise the limits, and is told.
+/// An ordinary user cannot raise the limits, and is told. Root's labs of other tests may have raised the limit of IPv4
+/// meanwhile: the warning then names IPv6 alone, for which no other test's lab makes so much room.
 #[test]
 fn an_ordinary_user_is_told_that_the_tables_are_too_small() {
     ordinary_only!("root raises the limits");
     needs!("neighbour-tables");
     let machine = machine!();
     let said = machine.up(&star(100)).errors();
-    let why = "warning: lab \"star\": if all its nodes talk to each other they have 9900 IPv4 and 19800 IPv6 neighbours, and the \
-               kernel keeps ";
-    assert!(
-        said.contains(why)
-            && said.contains("as root: sysctl -w net.ipv4.neigh.default.gc_thresh3=")
-            && said.contains(" net.ipv6.neigh.default.gc_thresh3="),
-        "{said}"
-    );
+    let why = |needs: &str| {
+        format!(
+            "warning: lab \"star\": if all its nodes talk to each other they have {needs} neighbours, and the kernel keeps "
+        )
+    };
+    let (four, six) = ("net.ipv4.neigh.default.gc_thresh3=", "net.ipv6.neigh.default.gc_thresh3=");
+    let both = said.contains(&why("9900 IPv4 and 19800 IPv6")) && said.contains(four);
+    let alone = said.contains(&why("19800 IPv6")) && !said.contains(four);
+    assert!(both || alone, "{said}");
+    assert!(said.contains("as root: sysctl -w net.ipv") && said.contains(six), "{said}");
     machine.down();
 }
