@@ -9,7 +9,7 @@
 set -eu
 
 skip() { echo "not runnable here: $1"; exit 77; }
-tmp=$(mktemp -d)
+tmp=$(mktemp -d -p /tmp)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' HUP INT TERM
 
@@ -21,6 +21,8 @@ for deb in "$tmp"/debs/*.deb; do dpkg-deb -x "$deb" "$tmp/root"; done
 PATH=$tmp/root/usr/lib/frr:$tmp/root/usr/bin:$PATH
 for folder in "$tmp"/root/usr/lib/*-linux-gnu*; do LD_LIBRARY_PATH=$folder:$folder/frr; done
 export LD_LIBRARY_PATH
+# Where vtysh keeps its history.
+export HOME="$tmp"
 
 user=--map-root-user
 [ "$(id -u)" -ne 0 ] || user=
@@ -35,6 +37,7 @@ try() {
     alone '
         mount -t tmpfs none /etc
         mount -t tmpfs none /run
+        mount -t tmpfs none /var/tmp
         mkdir -p /etc/frr /etc/pam.d /run/frr
         echo "frr:x:0:0::/:/bin/sh" >/etc/passwd
         printf "frr:x:0:\nfrrvty:x:0:frr\n" >/etc/group

@@ -8,7 +8,7 @@
 set -eu
 
 skip() { echo "not runnable here: $1"; exit 77; }
-tmp=$(mktemp -d)
+tmp=$(mktemp -d -p /tmp)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' HUP INT TERM
 
@@ -22,6 +22,8 @@ PATH=$tmp/root/bin:$tmp/root/sbin:$tmp/root/usr/bin:$tmp/root/usr/sbin:$PATH
 PATH=$tmp/root/usr/lib/frr:$PATH
 for folder in "$tmp"/root/usr/lib/*-linux-gnu*; do LD_LIBRARY_PATH=$folder:$folder/frr; done
 export LD_LIBRARY_PATH
+# Where vtysh keeps its history.
+export HOME="$tmp"
 
 user=--map-root-user
 [ "$(id -u)" -ne 0 ] || user=
@@ -29,11 +31,12 @@ user=--map-root-user
 alone() { unshare $user --mount --net --pid --fork --kill-child sh -eu -c "$@"; }
 alone true 2>/dev/null || skip "no namespaces for this user"
 
-# Its own /etc and /run, with the user and groups that FRR wants to be.
+# Its own /etc, /run and /var/tmp, with the user and groups that FRR wants to be.
 # shellcheck disable=SC2016
 seen=$(alone '
     mount -t tmpfs none /etc
     mount -t tmpfs none /run
+    mount -t tmpfs none /var/tmp
     mkdir -p /etc/frr /etc/pam.d /run/frr
     echo "frr:x:0:0::/:/bin/sh" >/etc/passwd
     printf "frr:x:0:\nfrrvty:x:0:frr\n" >/etc/group
