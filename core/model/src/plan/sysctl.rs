@@ -49,7 +49,7 @@ pub(crate) fn sysctls(node: &Node) -> Vec<(String, String)> {
 const FLOW_FIELDS: &str = "55";
 
 /// The sysctls of a node with several next hops: it hashes flows by addresses, protocol and ports (the
-/// kernel's default, addresses alone, sends all traffic of two hosts one way), with a seed of its own.
+/// kernel's default, addresses and IPv6's flow label, sends all IPv4 traffic of two hosts one way), with a seed of its own.
 /// The flows that one router sends to the next share a part of the first one's hash: with an equal hash
 /// they would all leave by one path.
 ///
