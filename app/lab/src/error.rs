@@ -131,6 +131,9 @@ pub enum Error {
     /// Another process took the lab down while it was made.
     #[error("was taken down while it came up")]
     TakenDown,
+    /// The part of a host is made, and that of another could not be, or the driver that brings the lab up has ended.
+    #[error("not all hosts made their parts")]
+    NotAllReady,
     /// There is no such lab.
     #[error("lab {0:?}: not running")]
     NoLab(String),

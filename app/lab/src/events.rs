@@ -11,6 +11,9 @@ use crate::Service;
 pub(crate) type Serve =
     fn(&Path, Arc<dyn Service>) -> std::result::Result<Box<dyn std::any::Any + Send>, String>;
 
+/// What a maker answers to [`Event::Prepared`] when the lab may go on.
+pub(crate) const GO: &[u8] = b"g";
+
 /// An event while a lab comes up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -24,6 +27,8 @@ pub enum Event {
         /// Of how many.
         total: usize,
     },
+    /// A part of a lab is made: it waits for its maker's word, or the end of the connection, before programs start.
+    Prepared,
     /// The lab is up.
     Ready {
         /// The number of nodes made now.

@@ -2,6 +2,7 @@
 
 pub(crate) mod claims;
 pub(crate) mod doors;
+pub(crate) mod far_links;
 pub(crate) mod flows;
 pub(crate) mod guards;
 pub(crate) mod keepers;

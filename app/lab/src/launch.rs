@@ -12,7 +12,7 @@ pub mod orphan;
 pub mod previewing;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use rustix::process::Signal;
 use crate::build::maker::add_group;
 use crate::build::routers;
 use crate::build::{binds, machines};
-use crate::events::{Event, Serve};
+use crate::events::{Event, GO, Serve};
 use crate::keep::flows;
 use crate::keep::wires::expressions;
 use crate::launch::comparing::Asked;
@@ -40,6 +40,7 @@ use crate::run::teardown;
 use crate::stage::allowed::{allowed, hierarchies};
 use crate::stage::lab_process::is_lab_process;
 use crate::stage::{host, images, lab_process, socket_paths, users};
+use crate::store::across::Across;
 use crate::store::image::Used;
 use crate::store::state::{Folder, State};
 use crate::{Error, Result};
@@ -92,6 +93,9 @@ pub struct Options {
     pub progress: bool,
     /// Called with the object of a long wait, and with the action after it.
     pub tell: fn(&str),
+    /// Of a plan that is a host's part: its links to other hosts. A lab that is made then waits before programs start; see
+    /// [`Launch::up_with`].
+    pub across: Option<Across>,
 }
 
 /// A launch with its spawner.
@@ -112,10 +116,27 @@ impl Launch {
     /// content is already running.
     pub fn up(
         self,
+        plan: Plan,
+        options: &Options,
+        serve: Serve,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Outcome> {
+        self.up_with(plan, options, serve, on_event, &mut || false)
+    }
+
+    /// The same for a host's part of a lab. When it is made, without programs and without carriers of links to other hosts,
+    /// `go` is asked, which waits for the other hosts; after `false` it is taken down. `go` is not asked for a lab that lives
+    /// already.
+    ///
+    /// # Errors
+    /// As [`Launch::up`].
+    pub fn up_with(
+        self,
         mut plan: Plan,
         options: &Options,
         serve: Serve,
         on_event: &mut dyn FnMut(&Event),
+        go: &mut dyn FnMut() -> bool,
     ) -> Result<Outcome> {
         plan.make_absolute(&options.base);
         binds::settle(&mut plan.nodes, &options.runtime)?;
@@ -185,7 +206,7 @@ impl Launch {
                 let lab_process = process::pidfd(pid).map_err(Error::of("lab process", "watch"))?;
                 let folder = &folder;
                 let making = Making { folder, stream: ours, lab_process, signals, adopted: adopt };
-                making.follow(on_event, changed)
+                making.follow(on_event, go, changed)
             }
         }
     }
@@ -309,6 +330,7 @@ fn fresh_state(
         leaving: BTreeSet::new(),
         unfinished: BTreeSet::new(),
         file: options.file.clone(),
+        across: options.across.clone(),
     };
     let mut plan = state.plan.clone();
     images::dress(&state, &mut plan);
@@ -386,7 +408,12 @@ struct Making<'a> {
 
 impl Making<'_> {
     /// Reads events of the lab process until it is ready or has failed, or the user interrupts.
-    fn follow(mut self, on_event: &mut dyn FnMut(&Event), changed: Vec<String>) -> Result<Outcome> {
+    fn follow(
+        mut self,
+        on_event: &mut dyn FnMut(&Event),
+        go: &mut dyn FnMut() -> bool,
+        changed: Vec<String>,
+    ) -> Result<Outcome> {
         let mut text = Vec::new();
         while self.read_more(&mut text)? {
             while let Some(end) = text.iter().position(|b| *b == b'\n') {
@@ -395,6 +422,7 @@ impl Making<'_> {
                 on_event(&event);
                 match event {
                     Event::Progress { .. } => {}
+                    Event::Prepared => self.answer(go()),
                     Event::Ready { made, troubles, notes } => {
                         let (adopted, life) = (self.adopted, self.stream);
                         return Ok(Outcome::Up { made, adopted, changed, troubles, notes, life });
@@ -410,6 +438,15 @@ impl Making<'_> {
             "its process was killed while the lab was made; `netloom down {name}` removes what is \
              left"
         )))
+    }
+
+    /// Tells a lab process that waits whether to go on. One that has ended meanwhile has told why.
+    fn answer(&self, go: bool) {
+        if go {
+            let _ = (&self.stream).write_all(GO);
+        } else {
+            let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        }
     }
 
     /// Reads the next events; `false` at the end.

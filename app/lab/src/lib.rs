@@ -35,6 +35,7 @@ pub use run::recording::UNRECORDED;
 pub use service::{LogMark, Service, call, calls, values};
 pub use stage::recorder;
 pub use stage::role::Role;
+pub use store::across::{Across, Far};
 pub use store::host_change::HostChange;
 pub use store::names;
 pub use store::state::{Folder, State, runtime_dir};

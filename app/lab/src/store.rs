@@ -1,5 +1,6 @@
 //! A lab on disk: its folder, its state, its names. The lowest room: it knows no other.
 
+pub(crate) mod across;
 pub(crate) mod host_change;
 pub(crate) mod image;
 pub(crate) mod moved;

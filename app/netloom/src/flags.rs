@@ -108,7 +108,7 @@ pub(crate) enum Verb {
     /// List your labs.
     Ls(Json),
     /// Show a running lab: nodes with their use of CPU and memory, interfaces, links.
-    Status(Status),
+    Status(StatusOn),
     /// Follow what happens in a running lab: states, impairments and cables as they change, with counters in JSON.
     Events(Status),
     /// Watch labs on the terminal: nodes, links by rate or loss, switches, programs; with shells, logs, captures, impairments.
@@ -168,6 +168,8 @@ pub(crate) enum Verb {
     /// Make kernels and RAM disks for virtual machines.
     #[command(subcommand)]
     Image(Image),
+    /// Do on this host what `up --on` and other verbs of labs over hosts ask, on standard input and output.
+    Agent(AgentArgs),
     /// Test what this machine can do, and say how to get what is missing.
     Doctor(Json),
     /// Measure netloom's performance and that of comparable installed programs.
@@ -408,6 +410,9 @@ pub(crate) struct Up {
     /// Keep manual changes in the nodes of a running lab, and only show them.
     #[arg(long, conflicts_with = "replace")]
     pub(crate) keep_drift: bool,
+    /// Bring the lab up on the hosts of this file.
+    #[arg(long, value_name = "HOSTS", conflicts_with_all = ["replace", "keep", "keep_drift"])]
+    pub(crate) on: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) importing: Importing,
 }
@@ -471,8 +476,29 @@ pub(crate) struct Down {
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// All your labs.
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long, conflicts_with_all = ["name", "on"])]
     pub(crate) all: bool,
+    /// On the hosts of this file.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
+}
+
+// `agent`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Talk on standard input and output, the only way so far.
+    #[arg(long, required = true)]
+    pub(crate) stdio: bool,
+}
+
+// `status`, which can be about other hosts; `events` cannot.
+#[derive(Debug, Args)]
+pub(crate) struct StatusOn {
+    #[command(flatten)]
+    pub(crate) status: Status,
+    /// On the hosts of this file.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
 }
 
 // `check`.
@@ -543,6 +569,9 @@ pub(crate) struct Exec {
     /// Stay in the caller's file system; everything else is the node's.
     #[arg(long)]
     pub(crate) no_root: bool,
+    /// Where the lab is on the hosts of this file; without a terminal.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
     /// The node.
     pub(crate) node: String,
     /// The program and its arguments.
@@ -620,6 +649,9 @@ pub(crate) struct Ping {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// With --all: between the nodes on all hosts of this file.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
 }
 
 // `graph`.

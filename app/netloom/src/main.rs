@@ -66,6 +66,9 @@ fn exit_code(error: &anyhow::Error) -> i32 {
         if cause.is::<Usage>() || cause.is::<input::Unreadable>() {
             return 2;
         }
+        if let Some(on_hosts) = cause.downcast_ref::<verbs::over::verbs::OnHosts>() {
+            return if on_hosts.unsupported { 3 } else { 1 };
+        }
         if cause.is::<foreign::Refused>() {
             return 2;
         }

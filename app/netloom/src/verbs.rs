@@ -31,6 +31,7 @@ mod measure;
 mod new;
 mod node;
 mod opening;
+pub(crate) mod over;
 mod packets;
 mod ping;
 mod plug;
@@ -62,10 +63,16 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
     let wish = Wish::new(cli.lab);
     let lab = wish.lab();
     match cli.verb {
-        Verb::Up(args) => up::up(&wish, &args),
+        Verb::Up(args) => match &args.on {
+            Some(on) => over::verbs::up(&wish, &args, on),
+            None => up::up(&wish, &args),
+        },
         Verb::Apply(args) => apply::apply(&wish, &args),
         Verb::Run(args) => up::run(&wish, &args),
-        Verb::Down(args) => down::down(&wish, &args),
+        Verb::Down(args) => match &args.on {
+            Some(on) => over::verbs::down(&wish, &args, on),
+            None => down::down(&wish, &args),
+        },
         Verb::Test(args) => test::test(&args),
         Verb::New(args) => new::new(&args),
         Verb::Example(args) => new::example(&wish, &args),
@@ -83,7 +90,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::CompleteWords { words } => files::complete_words(&words),
         Verb::Man { folder } => files::man(&folder),
         Verb::Ls(args) => list::ls(&args),
-        Verb::Status(args) => list::status(&wish, &args),
+        Verb::Status(args) => match &args.on {
+            Some(on) => over::verbs::status(&wish, &args.status, on),
+            None => list::status(&wish, &args.status),
+        },
         Verb::Events(args) => events::events(&wish, &args),
         Verb::Top(args) => top::top(&wish, &args),
         Verb::Node(verb) => node::node(lab, verb),
@@ -99,16 +109,23 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Serve(args) => serve::serve(&wish, &args),
         Verb::Mcp(args) => mcp::mcp(lab, &args),
         Verb::Lsp => lsp::lsp(),
-        Verb::Exec(args) => enter::exec(lab, args),
+        Verb::Exec(args) => match &args.on {
+            Some(on) => over::verbs::exec(lab, &args, on),
+            None => enter::exec(lab, args),
+        },
         Verb::Shell(args) => enter::shell(lab, &args.node),
         Verb::Guard(args) => guard::guard(lab, &args),
         Verb::Logs(args) => logs::logs(lab, &args),
         Verb::Cp(args) => copy::cp(lab, &args),
-        Verb::Ping(args) => ping::ping(lab, &args),
+        Verb::Ping(args) => match &args.on {
+            Some(on) => over::verbs::ping(lab, &args, on),
+            None => ping::ping(lab, &args),
+        },
         Verb::Why(args) => why::why(lab, &args),
         Verb::Record(verb) => record::record(lab, &verb),
         Verb::Packets(args) => packets::packets(lab, &args),
         Verb::Image(verb) => image::image(&verb),
+        Verb::Agent(_) => over::agent::agent(),
         Verb::Doctor(args) => doctor::doctor(&args),
         Verb::Bench { words } => bench::bench(&words),
         Verb::WireProcess { starter, folder } => roles::wire(starter, &folder),

@@ -25,6 +25,8 @@ pub struct Host {
     pub name: String,
     /// Where ssh(1) reaches it.
     pub ssh: Ssh,
+    /// How its agent is started.
+    pub agent: Agent,
     /// Where the other hosts send the frames of links across.
     pub underlay: IpAddr,
     /// The largest packet that reaches it there without fragments, in bytes.
@@ -33,6 +35,18 @@ pub struct Host {
     pub memory: Option<u64>,
     /// Thousandths of CPUs that its nodes may be given; any if absent.
     pub cpu_milli: Option<u32>,
+}
+
+/// How the agent of a host is started, which does there what it is told on its standard input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Agent {
+    /// By ssh(1).
+    #[default]
+    Ssh,
+    /// As a process of this machine.
+    Local,
+    /// By a program and its arguments.
+    Command(Vec<String>),
 }
 
 /// Where ssh(1) reaches a host.

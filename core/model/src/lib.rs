@@ -40,7 +40,7 @@ mod write;
 
 pub use bounds::{MAX_DEPTH, MAX_LINKS, MAX_NODES};
 pub use formatting::format;
-pub use hosts::{Host, Hosts};
+pub use hosts::{Agent, Host, Hosts};
 pub use lab::{Lab, Pin, expect};
 pub use misread::Misread;
 pub use naming::{

@@ -53,11 +53,12 @@ pub use hints::{Hint, hints, hints_on_nodes};
 pub use hosts::HostAddress;
 pub use linking::{NewEnd, NewLink};
 pub use neighbours::Neighbours;
-pub use part::{Crossing, LinkHalf, MISFIT, Part, Placement};
+pub use part::{Crossing, FarEnd, LinkHalf, MISFIT, Part, Placement};
 pub(crate) use ports::ends_of_switches;
 pub use scheme::{Numbering, Scheme};
 pub use sysctl::is_of_an_interface;
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -403,6 +404,13 @@ impl Plan {
         known: impl Fn(&'a PlannedNode) -> Option<Vec<HostAddress<'a>>>,
     ) -> String {
         hosts::text(&self.nodes, known)
+    }
+
+    /// The lines of `/etc/hosts` of nodes that another plan does not have: those that another host makes.
+    pub fn hosts_beyond(&self, part: &Plan) -> String {
+        let own: HashSet<&str> = part.nodes.iter().map(|node| node.name.as_str()).collect();
+        let text = self.hosts_with(|node| own.contains(node.name.as_str()).then(Vec::new));
+        text.strip_prefix(hosts::LOCALHOST).map(str::to_owned).unwrap_or(text)
     }
 
     /// Whether a node or a switch has this name.

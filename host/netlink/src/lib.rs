@@ -32,6 +32,7 @@ mod rule;
 mod settle;
 mod socket;
 mod spaces;
+mod tunnel;
 mod uapi;
 mod watch;
 
@@ -54,6 +55,7 @@ pub use route::{DeleteRoute, Multipath, Route};
 pub use rule::{DeleteRule, KernelRule, RuleInfo};
 pub use socket::Socket;
 pub use spaces::ManySpaces;
+pub use tunnel::{RedirectAll, VxlanSpec};
 pub use watch::{AddressWatch, Changed, ChangedLinks, LinkWatch, RouteWatch};
 
 #[cfg(test)]

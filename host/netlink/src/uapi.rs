@@ -36,6 +36,7 @@ pub(crate) const RTM_NEWNEIGH: u16 = 28;
 pub(crate) const RTM_NEWQDISC: u16 = 36;
 pub(crate) const RTM_DELQDISC: u16 = 37;
 pub(crate) const RTM_GETQDISC: u16 = 38;
+pub(crate) const RTM_NEWTFILTER: u16 = 44;
 pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_STATS2: u16 = 7;

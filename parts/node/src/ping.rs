@@ -64,6 +64,17 @@ pub struct Prober<'a> {
     pub address: Option<IpAddr>,
 }
 
+/// A node that answers requests, and sends some if it is here.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer<'a> {
+    /// Its name, for errors.
+    pub name: &'a str,
+    /// Its network namespace; `None` on another machine.
+    pub netns: Option<BorrowedFd<'a>>,
+    /// Its address. Without one, or with one of the other version, the node takes no part.
+    pub address: Option<IpAddr>,
+}
+
 /// Pings every node from every other: a row per sender, a column per receiver, round-trip times in
 /// microseconds. A cell is `None` on the diagonal, if no answer came within `timeout` of the first request,
 /// and if either node has no address of this version.
@@ -80,9 +91,33 @@ pub fn all_pairs(
     version: Version,
     timeout: Duration,
 ) -> Result<Vec<Vec<Option<u32>>>> {
+    let peers = nodes.iter().map(|node| Peer {
+        name: node.name,
+        netns: Some(node.netns),
+        address: node.address,
+    });
+    all_from_here(&peers.collect::<Vec<_>>(), version, timeout)
+}
+
+/// The same where some nodes are on other machines: these answer, and their rows are empty.
+///
+/// # Errors
+/// As [`all_pairs`].
+pub fn all_from_here(
+    nodes: &[Peer<'_>],
+    version: Version,
+    timeout: Duration,
+) -> Result<Vec<Vec<Option<u32>>>> {
+    let here = nodes.iter().filter_map(|node| {
+        Some(Prober { name: node.name, netns: node.netns?, address: node.address })
+    });
+    let mut sockets = open_sockets(&here.collect::<Vec<_>>(), version)?.into_iter();
     let mut ends = Vec::new();
-    for (row, (node, socket)) in nodes.iter().zip(open_sockets(nodes, version)?).enumerate() {
-        if let (Some(address), Some(socket)) = (node.address, socket) {
+    for (row, node) in nodes.iter().enumerate() {
+        // One for each node that is here, whether or not it has an address.
+        let socket = node.netns.and_then(|_| sockets.next().flatten());
+        let address = node.address.filter(|address| version.has(*address));
+        if let Some(address) = address {
             ends.push(End { row, name: node.name, address, socket });
         }
     }

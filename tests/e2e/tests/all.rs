@@ -74,6 +74,7 @@ mod neighbours;
 mod new;
 mod openflow;
 mod openflow_beside;
+mod over_hosts;
 mod own_figures;
 mod own_user;
 mod packet_sockets;

@@ -75,7 +75,6 @@ fn a_lab_is_planned_for_two_hosts_with_one_link_across() {
     let told =
         told.says("warning: link \"r1:eth1--r2:eth1\": a packet of 1500 bytes goes in 2 fragments");
     let told = told.says("an underlay MTU of 1550 avoids them, or links with mtu: 1450");
-    let told = told.says("note: this is a plan: this version brings labs up on one host only");
     for line in ["lab.yaml: good: 10 nodes, 2 switches, 11 links", "NAME", "east, pinned", "NEEDS"]
     {
         assert!(told.text().contains(line), "{line}: {told}");

@@ -2,6 +2,7 @@
 
 use crate::build::keeper::Keeper;
 use crate::keep::doors::Doors;
+use crate::keep::far_links::FarLinks;
 use crate::keep::flows::Flows;
 use crate::keep::guards::Guards;
 use crate::keep::namespaces::Namespaces;
@@ -25,11 +26,12 @@ pub(crate) struct Keepers {
     pub(crate) ports: Ports,
     pub(crate) namespaces: Namespaces,
     pub(crate) neighbours: Neighbours,
+    pub(crate) far_links: FarLinks,
 }
 
 impl Keepers {
     /// All keepers, in the order in which they attach.
-    pub(crate) fn all(&self) -> [&dyn Keeper; 10] {
+    pub(crate) fn all(&self) -> [&dyn Keeper; 11] {
         // Switches connect to their slicer. Whether a wire can be put in at an OpenFlow switch depends on how that gets its frames.
         [
             &self.doors,
@@ -42,6 +44,7 @@ impl Keepers {
             &self.ports,
             &self.namespaces,
             &self.neighbours,
+            &self.far_links,
         ]
     }
 }

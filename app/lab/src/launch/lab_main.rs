@@ -16,7 +16,7 @@ use netloom_node::spec::Prepare;
 use netloom_sys::{describe, disposition, namespace, process};
 use rustix::process::Signal;
 
-use crate::events::{Event, Serve};
+use crate::events::{Event, GO, Serve};
 use crate::run::interfaces::Places;
 use crate::run::respawning::prepare;
 use crate::run::running::{Again, Kept, Made, Phase, Running};
@@ -162,7 +162,7 @@ impl Coming<'_> {
         let Coming { running, telling, .. } = self;
         let (error, server) = match self.serve(serve) {
             Err(error) => (error, None),
-            Ok(server) => match bring_up(running, telling) {
+            Ok(server) => match bring_up(running, telling, self.end) {
                 Ok(()) => return Ok(server),
                 Err(error) if self.keep && !self.adopt && running.enter(Phase::Failed) => {
                     stay(running, telling, &error);
@@ -201,15 +201,18 @@ impl Coming<'_> {
     }
 }
 
-/// Makes the lab and tells the maker.
-fn bring_up(running: &Arc<Running>, telling: &Telling) -> Result<()> {
+/// Makes the lab and tells the maker. `end` becomes readable when it is taken down meanwhile.
+fn bring_up(running: &Arc<Running>, telling: &Telling, end: &OwnedFd) -> Result<()> {
     let progress = |what: &str, done: usize, total: usize| {
         if !telling.progress {
             return;
         }
         telling.tell(&Event::Progress { what: what.to_owned(), done, total });
     };
-    let Made { nodes, troubles, notes } = running.make(&progress)?;
+    // A lab that was up before has its word already.
+    let waits = running.state().across.is_some() && !running.folder.is_up();
+    let go = || if waits { telling.wait_for_go(end) } else { Ok(()) };
+    let Made { nodes, troubles, notes } = running.make(&progress, &go)?;
     running.serve_scopes()?;
     crate::run::tending::watch_loads(Arc::downgrade(running));
     if !running.enter(Phase::Up) {
@@ -265,6 +268,34 @@ struct Telling {
 }
 
 impl Telling {
+    /// Tells that a part is made, and waits until the maker has heard the same of all others.
+    ///
+    /// # Errors
+    /// The maker has ended or says that another host failed, or the lab is taken down meanwhile.
+    fn wait_for_go(&self, end: &OwnedFd) -> Result<()> {
+        use std::io::Read;
+
+        use rustix::event::{PollFd, PollFlags};
+        self.tell(&Event::Prepared);
+        loop {
+            let mut fds =
+                [PollFd::new(&self.maker, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+            // On an interruption it is asked again.
+            let _ = rustix::event::poll(&mut fds, None);
+            if !fds[1].revents().is_empty() {
+                return Err(Error::TakenDown);
+            }
+            if fds[0].revents().is_empty() {
+                continue;
+            }
+            let mut word = [0; GO.len()];
+            return match (&self.maker).read_exact(&mut word) {
+                Ok(()) if word == GO => Ok(()),
+                _ => Err(Error::NotAllReady),
+            };
+        }
+    }
+
     fn tell(&self, event: &Event) {
         if let Ok(mut line) = serde_json::to_vec(event) {
             line.push(b'\n');

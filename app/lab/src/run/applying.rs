@@ -112,6 +112,11 @@ impl Running {
             self.drop_unfinished(&mut work)?;
         }
         let state = self.state();
+        if state.across.is_some() {
+            return Err(busy(
+                "is one host's part of a lab over several; take it down and bring it up over its hosts",
+            ));
+        }
         let looked = self.looked(&work, &state, &mut request)?;
         if request.expected.as_ref().is_some_and(|expected| *expected != looked.found.digest) {
             let reason = "has changed since these steps were found; look at them again";

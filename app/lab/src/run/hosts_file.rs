@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
-use netloom_model::Plan;
 use netloom_model::plan::NodeId;
 use netloom_netlink::{AddressWatch, Changed};
 use netloom_node::root::{HOSTS_OF_THE_CORE, HOSTS_OF_THE_SPAWNER};
@@ -144,7 +143,7 @@ impl Follower {
             let state = running.state();
             let changed = self.changed(&inits)?;
             self.read(&state, &inits, &changed)?;
-            self.write(&state.plan, &files);
+            self.write(&state, &files);
             running.kept.resolving.table().seen_to = told;
             running.kept.resolving.done.notify_all();
         }
@@ -208,14 +207,16 @@ impl Follower {
     }
 
     /// Writes the file if its text has changed.
-    fn write(&mut self, plan: &Plan, files: &[PathBuf]) {
-        let text = plan.hosts_with(|node| {
+    fn write(&mut self, state: &State, files: &[PathBuf]) {
+        let mut text = state.plan.hosts_with(|node| {
             let held = self.held.get(&node.id)?.iter();
             Some(
                 held.map(|h| (h.interface.as_str(), h.address.addr()))
                     .collect::<Vec<(&str, IpAddr)>>(),
             )
         });
+        // Nodes on other hosts have the addresses of the plan: theirs are not followed here.
+        text += state.across.as_ref().map_or("", |across| &across.names);
         if text == self.written {
             return;
         }

@@ -342,9 +342,17 @@ impl Running {
     }
 
     /// Makes missing parts and starts their programs; while these start, the work lock is free.
-    pub(crate) fn make(&self, progress: &Progress<'_>) -> Result<Made> {
+    /// `go` is waited for before that.
+    pub(crate) fn make(
+        &self,
+        progress: &Progress<'_>,
+        go: &dyn Fn() -> Result<()>,
+    ) -> Result<Made> {
         // Released before programs start, which may take as long as they like.
         let (slots, lost) = self.make_network(&mut self.work(), progress)?;
+        go()?;
+        let state = self.state();
+        self.kept.keepers.far_links.go(&state, &self.work().inits)?;
         if self.phase() == Phase::Making {
             self.enter(Phase::Starting);
         }

@@ -87,7 +87,7 @@ impl Running {
     pub(crate) fn repair(&self, keep_drift: bool) -> Result<Repaired> {
         // First: inits that hang would count as living.
         self.drop_silent();
-        let Made { nodes, troubles, notes } = self.make(&|_, _, _| {})?;
+        let Made { nodes, troubles, notes } = self.make(&|_, _, _| {}, &|| Ok(()))?;
         let drift = self.settle_drift(keep_drift)?;
         Ok(Repaired { nodes, troubles, notes, drift })
     }

@@ -25,6 +25,7 @@ use netloom_sys::trusted::{Identity, TrustedDir, identity};
 use rustix::fs::{FileType, FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 
+use crate::store::across::Across;
 use crate::store::host_change::HostChange;
 use crate::store::image::Used;
 use crate::store::moved::Moved;
@@ -111,6 +112,9 @@ pub struct State {
     /// Absolute path of the lab file; `None` if the lab was made without one.
     #[serde(default)]
     pub file: Option<PathBuf>,
+    /// Of a lab that is a host's part of one over several hosts: its links to the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub across: Option<Across>,
 }
 
 impl State {
@@ -142,6 +146,7 @@ impl State {
             unfinished: self.unfinished.clone(),
             images: self.images.clone(),
             file: self.file.clone(),
+            across: self.across.clone(),
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) fn of_kind(kind: &str, typed: &Typed, current: &str) -> Vec<String> {
     match kind {
         "COMMAND" => [asked("commands"), asked("files")].concat(),
         "LAB" => labs_or_files(current),
-        "FILE" => asked("files"),
+        "FILE" | "HOSTS" => asked("files"),
         "DIR" | "FOLDER" => asked("folders"),
         "NODE" | "NODE|ADDRESS" => lab().nodes,
         "NODE|host" => [lab().nodes, vec!["host".to_owned()]].concat(),

@@ -74,6 +74,7 @@ const USES: &[Uses] = &[
         "up",
         &[
             ("netloom up two-sites.yaml", "bring up the lab of this file, or mend it if it runs"),
+            ("netloom up campus.yaml --on hosts.yaml", "on the hosts of a file, a part on each"),
             (
                 "netloom up --name second two-sites.yaml",
                 "the same network once more, beside the first",
@@ -97,6 +98,7 @@ const USES: &[Uses] = &[
             ("netloom down", "the only lab that runs"),
             ("netloom down two-sites.yaml", "the lab of this file"),
             ("netloom down --all", "all your labs"),
+            ("netloom down campus --on hosts.yaml", "on all hosts of a file"),
         ],
     ),
     uses(
@@ -187,6 +189,7 @@ const USES: &[Uses] = &[
         &[
             ("netloom status", "the only lab that runs"),
             ("netloom status two-sites --json", "one of several, as JSON"),
+            ("netloom status campus --on hosts.yaml", "on all hosts of a file"),
         ],
     ),
     uses(
@@ -626,6 +629,10 @@ const USES: &[Uses] = &[
         verb: "exec",
         examples: &[
             ("netloom exec h1 -- ip address", "a program in a node"),
+            (
+                "netloom exec --on hosts.yaml -l campus h1 -- ip address",
+                "on whichever host the node is",
+            ),
             ("netloom exec h1 -- sh -c 'echo $NETLOOM_NODE'", "more than one, by a shell"),
             ("echo hello | netloom exec h1 -- tee /tmp/hello", "with pipes"),
         ],
@@ -714,6 +721,10 @@ const USES: &[Uses] = &[
         examples: &[
             ("netloom ping h1 web", "three requests from one node to another"),
             ("netloom ping --all", "a table of which node reaches which"),
+            (
+                "netloom ping --all --on hosts.yaml -l campus",
+                "between all nodes on the hosts of a file",
+            ),
             ("netloom ping --all -4 --json", "only IPv4, for programs"),
         ],
         exit: &[("1", "Some pair does not answer.")],
@@ -813,6 +824,7 @@ const USES: &[Uses] = &[
             ),
         ],
     ),
+    uses("agent", &[("netloom agent --stdio", "what `up --on` starts on a host, over ssh")]),
     uses("doctor", &[("netloom doctor", "what labs can have on this machine")]),
     uses(
         "completions",

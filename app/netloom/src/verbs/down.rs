@@ -79,7 +79,7 @@ fn all() -> Result<i32> {
 }
 
 /// Takes a lab down in a child process: an ordinary user's orphan requires entering its user namespace.
-pub(super) fn in_own_process(folder: &Folder) -> i32 {
+pub(crate) fn in_own_process(folder: &Folder) -> i32 {
     let forked = process::fork_alone(process::Namespaces::NONE, None);
     match forked {
         Ok(process::Forked::Child) => {

@@ -28,7 +28,7 @@ pub(super) const WIRES: [&str; 7] =
     ["WIRE", "STATE", "FROM", "IMPAIRMENTS", "OFFERED", "LOST", "HELD"];
 
 /// A node's state in a word.
-pub(super) fn life(node: &NodeStatus) -> &'static str {
+pub(crate) fn life(node: &NodeStatus) -> &'static str {
     match node.state {
         NodeState::Starting => "starting",
         // The kernel's word before the lab's: it may not have noticed yet.

@@ -17,7 +17,7 @@ pub(super) fn check(args: &Check, on: &Path) -> Result<i32> {
         return Err(crate::Usage("--on plans one lab: give one lab file".into()).into());
     };
     // Both are looked at: one run shows the errors of both.
-    let (lab, hosts) = (source::checked(path), hosts(on));
+    let (lab, hosts) = (source::checked(path), read(on));
     for error in [lab.as_ref().err(), hosts.as_ref().err()].into_iter().flatten() {
         wrong(error)?;
     }
@@ -48,7 +48,8 @@ pub(super) fn check(args: &Check, on: &Path) -> Result<i32> {
     }
 }
 
-fn hosts(path: &Path) -> Result<Hosts> {
+/// Reads a hosts file.
+pub(crate) fn read(path: &Path) -> Result<Hosts> {
     Ok(netloom_model::parse_hosts(&source::shown(path), &source::read(path)?)?)
 }
 
@@ -100,7 +101,6 @@ fn show(
     for warning in &found.warnings {
         tell_line!("warning: {warning}");
     }
-    output::notes(&["this is a plan: this version brings labs up on one host only".to_owned()]);
     Ok(())
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn ls(args: &Json) -> Result<i32> {
     Ok(0)
 }
 
-pub(super) fn state(state: LabState) -> &'static str {
+pub(crate) fn state(state: LabState) -> &'static str {
     match state {
         LabState::Starting => "starting",
         LabState::Up => "up",

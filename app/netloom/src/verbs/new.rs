@@ -102,6 +102,7 @@ pub(crate) fn example(wish: &Wish, args: &Example) -> Result<i32> {
         replace: false,
         keep: false,
         keep_drift: false,
+        on: None,
         importing,
     };
     up::up(wish, &up)

@@ -28,15 +28,30 @@ const LIST_LIMIT: usize = 20;
 
 /// `netloom ping`
 pub(crate) fn ping(lab: Option<&str>, args: &Ping) -> Result<i32> {
-    let families: &[u8] = match (args.ipv4, args.ipv6) {
-        (true, _) => &[4],
-        (_, true) => &[6],
-        _ => &[4, 6],
-    };
+    let families = &families(args);
     match (&args.from, &args.to) {
         (Some(from), Some(to)) => pair(lab, args, (from, to), families),
         _ => all(lab, args, families),
     }
+}
+
+/// The versions of the protocol that are wanted.
+pub(crate) fn families(args: &Ping) -> Vec<u8> {
+    match (args.ipv4, args.ipv6) {
+        (true, _) => vec![4],
+        (_, true) => vec![6],
+        _ => vec![4, 6],
+    }
+}
+
+/// Shows which node reaches which; returns the exit code.
+pub(crate) fn show(found: &Reachability, json: bool) -> Result<i32> {
+    if json {
+        print_json(found)?;
+    } else {
+        print(&text(found))?;
+    }
+    Ok(i32::from(!found.families.iter().all(|f| f.answered == f.asked)))
 }
 
 /// `netloom ping FROM TO`
@@ -87,13 +102,8 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
     let before = client.call(&ShowFidelity {}).ok();
     let (family, timeout_ms) = (Families(families.to_vec()), Whole(args.timeout));
     let found = client.call(&calls::Ping { family, timeout_ms, among: Within::ALL })?;
-    if args.json {
-        print_json(&found)?;
-    } else {
-        print(&text(&found))?;
-    }
-    let all = found.families.iter().all(|f| f.answered == f.asked);
-    if !all {
+    let code = show(&found, args.json)?;
+    if code != 0 {
         // What would take long to find: no node's own tables or counters show it.
         let plan = client.call(&ShowPlan { of: Within::ALL })?;
         up::tell_lacking(&plan.lab, plan.neighbours());
@@ -105,7 +115,7 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
             tell_late(&client, &before, args.timeout);
         }
     }
-    Ok(i32::from(!all))
+    Ok(code)
 }
 
 /// Nodes that cannot answer.

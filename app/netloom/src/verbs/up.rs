@@ -28,7 +28,7 @@ use crate::{
 const LOG_LOOK: Duration = Duration::from_millis(100);
 
 /// Starts the API of a running lab.
-fn serve(
+pub(crate) fn serve(
     folder: &std::path::Path,
     service: std::sync::Arc<dyn Service>,
 ) -> Result<Box<dyn std::any::Any + Send>, String> {
@@ -142,7 +142,7 @@ pub(crate) fn tell_troubles(lab: &str, troubles: &[String]) -> i32 {
 }
 
 /// Reports commands of `exec` that failed and may: the lab is as good as without them.
-fn tell_notes(lab: &str, notes: &[String]) {
+pub(crate) fn tell_notes(lab: &str, notes: &[String]) {
     if !notes.is_empty() {
         let count = output::count(notes.len(), "command");
         tell_line!("netloom: lab {lab:?}: {count} of `exec` failed");
@@ -202,6 +202,7 @@ fn options(args: &Up, foreground: bool) -> Result<Options> {
         keep: args.keep,
         progress: ProgressLine::is_shown(),
         tell: labs::tell,
+        across: None,
     })
 }
 
@@ -242,6 +243,7 @@ fn plain(base: PathBuf, file: Option<PathBuf>, ignore_limits: bool) -> Result<Op
         keep: false,
         progress: ProgressLine::is_shown(),
         tell: labs::tell,
+        across: None,
     })
 }
 
@@ -265,6 +267,10 @@ fn talks(node: &PlannedNode) -> bool {
 /// `netloom run`
 pub(crate) fn run(wish: &Wish, run: &Run) -> Result<i32> {
     let args = &run.up;
+    if args.on.is_some() {
+        let words = "a lab over hosts does not end with its terminal; use `netloom up --on`";
+        return Err(crate::Usage(words.into()).into());
+    }
     if let Some(script) = foreign::find(&args.file).filter(|lab| lab.file.ends_with(".py")) {
         let name = wish.new_name(args.name.as_deref())?;
         let name = name.unwrap_or_else(|| script.usual_name());

@@ -64,6 +64,12 @@ pub(crate) static HOST: Object = Object {
             Value::Called("[USER@]HOST[:PORT]", &Value::Text),
             "Where ssh(1) reaches it: [USER@]HOST[:PORT], an IPv6 address with a port in brackets. Default: its name.",
         ),
+        key(
+            "agent",
+            Value::AnyOf(&[Value::Choice(&["ssh", "local"]), Value::List(&Value::Text, None)]),
+            "How netloom is started there: by `ssh`, `local` on this machine, or a program and its arguments, as a list, whose \
+             last ones are `netloom agent --stdio`. Default ssh.",
+        ),
         Key {
             required: true,
             ..key(

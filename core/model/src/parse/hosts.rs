@@ -9,7 +9,7 @@ use super::unroll::{Context, Scope, Stop, unroll};
 use super::work::Work;
 use crate::bounds::{LEAST_CPU, LEAST_MEMORY};
 use crate::file::{Fields, values};
-use crate::hosts::{Host, Hosts, MAX_HOSTS, Ssh, USUAL_UNDERLAY};
+use crate::hosts::{Agent, Host, Hosts, MAX_HOSTS, Ssh, USUAL_UNDERLAY};
 use crate::keys::hosts::{CAPACITY, HOST, HOSTS_FILE, UNDERLAY};
 use crate::naming::{login_problem, machine_name_problem};
 
@@ -87,6 +87,7 @@ struct Found {
     names: HashMap<String, Place>,
     underlays: HashMap<IpAddr, String>,
     logins: HashMap<Ssh, String>,
+    agents: HashMap<Agent, String>,
 }
 
 impl Found {
@@ -104,6 +105,11 @@ impl Found {
                 quote(&other),
                 host.underlay
             );
+            report.error_with(place, message, Some("name each host once".into()));
+        } else if host.agent != Agent::Ssh
+            && let Some(other) = self.agents.insert(host.agent.clone(), host.name.clone())
+        {
+            let message = format!("hosts {} and {name} have the same agent", quote(&other));
             report.error_with(place, message, Some("name each host once".into()));
         } else if let Some(other) = self.logins.insert(host.ssh.clone(), host.name.clone()) {
             let message = format!(
@@ -138,13 +144,39 @@ fn host(name: &str, yaml: &Yaml, path: &Path<'_>, report: &mut Report) -> Option
         Some(value) => ssh(value, &path.key("ssh"), report),
         None => Some(default),
     };
+    let agent = match fields.get("agent") {
+        Some(value) => agent(value, &path.key("agent"), report),
+        None => Some(Agent::Ssh),
+    };
     let underlay = fields.get("underlay").and_then(|v| underlay(v, &path.key("underlay"), report));
     let (mut memory, mut cpu_milli) = (None, None);
     if let Some(value) = fields.get("capacity") {
         (memory, cpu_milli) = capacity(value, &path.key("capacity"), report);
     }
     let (underlay, mtu) = underlay?;
-    Some(Host { name: name.to_owned(), ssh: ssh?, underlay, mtu, memory, cpu_milli })
+    let (ssh, agent) = (ssh?, agent?);
+    Some(Host { name: name.to_owned(), ssh, agent, underlay, mtu, memory, cpu_milli })
+}
+
+/// How an agent is started. A line is not a list: nothing here divides it into words, as a shell would.
+fn agent(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Agent> {
+    if value.items().is_none() {
+        return match read::choice(value, path, &["ssh", "local"], report)? {
+            "local" => Some(Agent::Local),
+            _ => Some(Agent::Ssh),
+        };
+    }
+    let words = read::texts(value, path, report)?;
+    if words.first().is_none_or(String::is_empty) {
+        let help = "write [PROGRAM, ARGUMENT, ..., netloom, agent, --stdio]";
+        report.error_with(value.place, format!("{path}: no program"), Some(help.into()));
+        return None;
+    }
+    if let Some(word) = words.iter().find(|word| word.contains('\0')) {
+        report.error(value.place, format!("{path}: {} has a NUL", quote(word)));
+        return None;
+    }
+    Some(Agent::Command(words))
 }
 
 /// An address that other hosts can send to, and the MTU on the way there.

@@ -23,6 +23,9 @@ pub const FIRST_HIDDEN: u32 = 200_000;
 const FIRST_INNER: u32 = 300_000;
 const FIRST_OUTER: u32 = 400_000;
 
+/// Index of the first interface to another host.
+const FIRST_FAR: u32 = 500_000;
+
 /// The prefix of hidden interfaces' names.
 pub const HIDDEN: &str = "nlw";
 
@@ -357,6 +360,16 @@ impl PlannedLink {
     /// Name of the interface of a router's plane toward the other end.
     pub fn outer_name(&self, side: usize) -> String {
         format!("nlo{}", number_of((self.id, side)))
+    }
+
+    /// Index in the core namespace of the interface to the other host, of a link whose end at that side is there.
+    pub fn far_index(&self, side: usize) -> u32 {
+        FIRST_FAR + u32::try_from(number_of((self.id, side))).unwrap_or(0)
+    }
+
+    /// Name of the same.
+    pub fn far_name(&self, side: usize) -> String {
+        format!("nlv{}", number_of((self.id, side)))
     }
 
     /// The node's end of a link, the first if both are: positions of the node and of its interface.

@@ -11,7 +11,8 @@ use super::PlannedNode;
 use crate::naming::dotted;
 
 /// The names that every hosts file begins with.
-const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
+pub(super) const LOCALHOST: &str =
+    "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
 /// An address of a node, and the interface that has it.
 pub type HostAddress<'a> = (&'a str, IpAddr);

@@ -16,7 +16,7 @@ use super::change::Renumbered;
 use super::hash::hash;
 use super::names::CoreNames;
 use super::slots::Slots;
-use super::{LinkId, LinkSlot, Plan, PlannedEnd, Slot, SwitchSlot};
+use super::{LinkId, LinkSlot, Plan, PlannedEnd, PlannedLink, Slot, SwitchSlot};
 use crate::bounds::{MAX_LINKS, MAX_NODES};
 
 /// How many numbers there are: a VNI has 24 bits; 0 is nobody's, and the last one is for what hosts say to each other.
@@ -72,6 +72,8 @@ pub struct LinkHalf {
     pub number: u32,
     /// The link's id in the plan; none between pieces of a switch.
     pub id: Option<LinkId>,
+    /// Which of the link's ends this host makes.
+    pub side: usize,
     /// The end that this host makes, with slots of its part. Between pieces of a switch, a port like those of the plan.
     pub end: PlannedEnd,
     /// The other end in words: `r1:eth0`, `s1`.
@@ -82,6 +84,67 @@ pub struct LinkHalf {
     pub mtu: u32,
     /// What is done to frames that this end sends.
     pub impairments: Impairments,
+}
+
+/// An end of a link that another host makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FarEnd {
+    /// The link, in a host's own lab.
+    pub link: LinkId,
+    /// Which of its ends.
+    pub side: usize,
+    /// The link's number, the same on both hosts.
+    pub number: u32,
+    /// The host that makes it.
+    pub peer: String,
+    /// The end in words: `r1:eth0`, `s1`.
+    pub end: String,
+}
+
+impl Part {
+    /// What this host makes as a lab of its own: each half is a link that leads nowhere in it, to be continued to the
+    /// other host.
+    pub fn into_lab(self) -> (Plan, Vec<FarEnd>) {
+        let Part { mut plan, halves, .. } = self;
+        let known = plan.links.iter().map(|link| link.id).chain(halves.iter().filter_map(|h| h.id));
+        // Links between pieces of switches are in no plan, and have no ids but those that they get here.
+        let mut next = known.max().map_or(0, |id| id.get() + 1);
+        let mut far = Vec::with_capacity(halves.len());
+        for half in halves {
+            let id = half.id.unwrap_or_else(|| {
+                next += 1;
+                LinkId::new(next - 1)
+            });
+            let slot = LinkSlot::new(plan.links.len());
+            if let PlannedEnd::Node { node, interface } = &half.end
+                && let Some(node) = plan.nodes.get_mut(node.get())
+                && let Some(interface) = node.interfaces.get_mut(*interface)
+            {
+                interface.link = slot;
+            }
+            let side = 1 - half.side;
+            let nowhere = PlannedEnd::Nowhere {
+                name: format!("nlf{}", super::form::number_of((id, side))),
+                mac: mac_of(&plan.lab, &half.far, &half.name),
+            };
+            let mut ends = [half.end, nowhere];
+            let mut impairments = [half.impairments, Impairments::default()];
+            if side == 0 {
+                ends.swap(0, 1);
+                impairments.swap(0, 1);
+            }
+            plan.links.push(PlannedLink { id, name: half.name, ends, mtu: half.mtu, impairments });
+            far.push(FarEnd {
+                link: id,
+                side,
+                number: half.number,
+                peer: half.peer,
+                end: half.far,
+            });
+        }
+        plan.digest = format!("{:016x}", digest_of(&mut plan));
+        (plan, far)
+    }
 }
 
 impl Placement {
@@ -338,6 +401,7 @@ impl<'p> Parting<'p> {
             id: None,
             end: self.moved(end),
             far,
+            side,
             peer: self.name(of.hosts[1 - side]),
             mtu: of.mtu,
             impairments: Impairments::default(),

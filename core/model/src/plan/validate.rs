@@ -294,10 +294,13 @@ impl Plan {
             [PlannedEnd::Port { switch: a, .. }, PlannedEnd::Port { switch: b, .. }] if a == b => {
                 no("joins a switch to itself")
             }
-            [PlannedEnd::Nowhere { .. }, PlannedEnd::Node { .. }]
-            | [PlannedEnd::Node { .. }, PlannedEnd::Nowhere { .. }] => Ok(()),
+            // From a switch only in a part of a lab: its other end is on another host.
+            [PlannedEnd::Nowhere { .. }, PlannedEnd::Node { .. } | PlannedEnd::Port { .. }]
+            | [PlannedEnd::Node { .. } | PlannedEnd::Port { .. }, PlannedEnd::Nowhere { .. }] => {
+                Ok(())
+            }
             ends if ends.iter().any(|end| matches!(end, PlannedEnd::Nowhere { .. })) => {
-                no("a `nowhere` link needs a node at its other end")
+                no("a `nowhere` link needs a node or a switch at its other end")
             }
             ends if ends
                 .iter()

@@ -36,7 +36,8 @@ pub(super) struct End<'a> {
     pub(super) row: usize,
     pub(super) name: &'a str,
     pub(super) address: IpAddr,
-    pub(super) socket: OwnedFd,
+    /// What it sends by; `None` if it only answers.
+    pub(super) socket: Option<OwnedFd>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +89,10 @@ impl<'a> Rounds<'a> {
         };
         let first = ends.first().map_or("", |end| end.name);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| refused(e, first))?;
-        for (index, end) in ends.iter().enumerate() {
+        let sending = ends.iter().enumerate();
+        for (index, end, socket) in sending.filter_map(|(i, e)| Some((i, e, e.socket.as_ref()?))) {
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::add(&epoll, &end.socket, data, epoll::EventFlags::IN)
+            epoll::add(&epoll, socket, data, epoll::EventFlags::IN)
                 .map_err(|e| refused(e, end.name))?;
         }
         let mark = Mark::random().map_err(|e| {
@@ -111,7 +113,7 @@ impl<'a> Rounds<'a> {
             settling: VecDeque::new(),
             waiting: VecDeque::new(),
             in_flight: 0,
-            open: ends.len() * (ends.len() - 1),
+            open: ends.iter().filter(|end| end.socket.is_some()).count() * (ends.len() - 1),
         })
     }
 
@@ -199,13 +201,18 @@ impl<'a> Rounds<'a> {
     /// The next pair for its first attempt: source and source + 1, 2, … in turn.
     fn fresh(&mut self) -> Option<(u32, u32, u8)> {
         let n = self.ends.len();
-        if self.next_fresh >= n * (n - 1) {
-            return None;
+        loop {
+            if self.next_fresh >= n * (n - 1) {
+                return None;
+            }
+            let (distance, source) = (self.next_fresh / n + 1, self.next_fresh % n);
+            self.next_fresh += 1;
+            if self.ends[source].socket.is_none() {
+                continue;
+            }
+            let target = (source + distance) % n;
+            return Some((u32::try_from(source).ok()?, u32::try_from(target).ok()?, 1));
         }
-        let (distance, source) = (self.next_fresh / n + 1, self.next_fresh % n);
-        self.next_fresh += 1;
-        let target = (source + distance) % n;
-        Some((u32::try_from(source).ok()?, u32::try_from(target).ok()?, 1))
     }
 
     fn send(&mut self, source: u32, target: u32, attempt: u8) {
@@ -213,8 +220,9 @@ impl<'a> Rounds<'a> {
         let probe = Probe { source, target, sent_us: at };
         let bytes = packet::request(self.version, self.mark, &probe);
         let to = SocketAddr::new(self.ends[target as usize].address, 0);
-        let socket = self.ends[source as usize].socket.as_fd();
-        match sendto(socket, &bytes, SendFlags::empty(), &to) {
+        // Only ends with a socket are sources.
+        let Some(socket) = &self.ends[source as usize].socket else { return };
+        match sendto(socket.as_fd(), &bytes, SendFlags::empty(), &to) {
             // No route: another attempt would not help.
             Err(Errno::NETUNREACH) => {
                 *self.state(source, target) = State::GivenUp;
@@ -250,12 +258,12 @@ impl<'a> Rounds<'a> {
     }
 
     fn read(&mut self, index: usize, table: &mut [Vec<Option<u32>>]) {
-        let Some(end) = self.ends.get(index) else { return };
+        let Some(socket) = self.ends.get(index).and_then(|end| end.socket.as_ref()) else { return };
         let mut buffer = [0; 256];
         for _ in 0..READS {
             // A packet longer than the buffer is foreign. Socket errors other than "nothing more" report lost
             // requests, which the next attempt covers.
-            match recvfrom(&end.socket, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+            match recvfrom(socket, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((_, length, from)) => {
                     let from = from.and_then(|a| SocketAddr::try_from(a).ok());
                     if let (Some(bytes), Some(from)) = (buffer.get(..length), from) {

@@ -50,6 +50,7 @@ pub(crate) fn lab(
         keep: false,
         progress: false,
         tell: labs::tell,
+        across: None,
     };
     let begun = Instant::now();
     let up = up::start(launch, plan.clone(), &options);

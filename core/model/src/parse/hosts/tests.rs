@@ -21,6 +21,7 @@ hosts:
     let host = |name: &str, underlay: &str| Host {
         name: name.into(),
         ssh: Ssh { host: name.into(), ..Ssh::default() },
+        agent: Agent::Ssh,
         underlay: underlay.parse().unwrap(),
         mtu: 1500,
         memory: None,
@@ -59,6 +60,29 @@ fn where_ssh_reaches_a_host_is_read_and_written() {
         let error = read_ssh(text).unwrap_err();
         assert!(error.contains(words), "{text:?}: {error}");
     }
+}
+
+#[test]
+fn an_agent_is_started_by_a_word_or_a_list_and_never_by_a_line() {
+    let agent = |text: &str| {
+        let text = format!("hosts: {{a: {{underlay: 192.0.2.1, agent: {text}}}}}\n");
+        read_hosts(&text).map(|hosts| hosts.list[0].agent.clone())
+    };
+    let command = |words: &[&str]| Agent::Command(words.iter().map(|w| (*w).into()).collect());
+    assert_eq!(agent("ssh"), Ok(Agent::Ssh));
+    assert_eq!(agent("local"), Ok(Agent::Local));
+    assert_eq!(agent("[sh, -c, 'a; b']"), Ok(command(&["sh", "-c", "a; b"])));
+    for (wrong, words) in [
+        ("netloom agent --stdio", "hosts.a.agent"),
+        ("[]", "no program"),
+        ("['', a]", "no program"),
+        ("{a: b}", "hosts.a.agent"),
+    ] {
+        let told = agent(wrong).unwrap_err();
+        assert!(told.contains(words), "{wrong}: {told}");
+    }
+    let two = "hosts:\n  a: {underlay: 192.0.2.1, agent: local}\n  b: {underlay: 192.0.2.2, agent: local}\n";
+    assert!(read_hosts(two).unwrap_err().contains("hosts \"a\" and \"b\" have the same agent"));
 }
 
 #[test]

@@ -206,3 +206,67 @@ fn a_split_switch_is_a_piece_on_each_host_and_its_ports_are_where_the_nodes_are(
         assert!(Placement::new(&whole, names.clone(), nodes, switches).is_err());
     }
 }
+
+proptest! {
+    /// A part is a lab that can be stored and read again, with all the interfaces and ports of its nodes and switches, and
+    /// both hosts of a link call it the same.
+    #[test]
+    fn a_part_is_a_lab_with_its_halves_as_links_that_lead_nowhere(
+        lab in any_lab(),
+        hosts in 1_usize..4,
+        numbers in any_numbers(),
+    ) {
+        let Ok(whole) = plan(&lab.lab) else { return Ok(()) };
+        let placement = placement(&whole, hosts, &numbers);
+        let mut seen: HashMap<u32, Vec<String>> = HashMap::new();
+        for part in parts(&whole, &placement) {
+            let (here, halves, links) = (part.host.clone(), part.halves.clone(), part.plan.links.len());
+            let before = bytes(&part.plan);
+            let (lab, far) = part.into_lab();
+            prop_assert_eq!(&bytes(&lab), &before);
+            prop_assert_eq!((lab.links.len(), far.len()), (links + halves.len(), halves.len()));
+            for (far, half) in far.iter().zip(&halves) {
+                let link = lab.links.iter().find(|link| link.id == far.link).unwrap();
+                prop_assert_eq!(&link.ends[1 - far.side], &half.end);
+                prop_assert!(matches!(link.ends[far.side], PlannedEnd::Nowhere { .. }), "{:?}", link);
+                prop_assert_eq!((&link.name, link.mtu), (&half.name, half.mtu));
+                prop_assert!(far.peer != here);
+                seen.entry(far.number).or_default().push(link.name.clone());
+            }
+            let text = serde_json::to_string(&lab).unwrap();
+            let read: Plan = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read, lab);
+        }
+        prop_assert!(seen.values().all(|names| names.len() == 2 && names[0] == names[1]), "{:?}", seen);
+    }
+}
+
+#[test]
+fn nodes_of_other_hosts_have_their_lines_of_names() {
+    let text = "name: t\nnodes: {a: {hostname: box}, b: {hostname: box}, c: {}}\nlinks: [[a, b], [b, c]]\n";
+    let lab = crate::parse("t.yaml", text.as_bytes(), "t").unwrap();
+    let whole = plan(&lab).unwrap();
+    let names = vec!["east".to_owned(), "west".to_owned()];
+    let placement = Placement::new(&whole, names, vec![0, 1, 1], vec![]).unwrap();
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    for (host, here, there) in
+        [(0, ["a"].as_slice(), ["b", "c"].as_slice()), (1, &["b", "c"], &["a"])]
+    {
+        let beyond = lines(&whole.hosts_beyond(&whole.part(&placement, host).plan));
+        let all = lines(&whole.hosts);
+        let of = |name: &str| {
+            all.iter()
+                .filter(|line| line.split(['\t', ' ']).nth(1) == Some(name))
+                .collect::<Vec<_>>()
+        };
+        for name in there {
+            assert!(
+                !of(name).is_empty() && of(name).iter().all(|line| beyond.contains(line)),
+                "{name}: {beyond:?}"
+            );
+        }
+        for name in here.iter().chain(&["localhost"]) {
+            assert!(of(name).iter().all(|line| !beyond.contains(line)), "{name}: {beyond:?}");
+        }
+    }
+}

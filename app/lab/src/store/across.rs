@@ -1,0 +1,96 @@
+//! What a lab that is one host's part of a lab over several hosts knows of the others.
+
+use std::net::IpAddr;
+
+use netloom_digest::fnv1a;
+use netloom_model::plan::LinkId;
+use serde::{Deserialize, Serialize};
+
+/// The first UDP port of labs over hosts, and how many there are: below those that the kernel gives to programs.
+const FIRST_PORT: u16 = 14_789;
+const PORTS: u64 = 4096;
+
+/// The host of a lab that is a part, and its links to other hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Across {
+    /// The name of this host.
+    pub host: String,
+    /// Its address on the network between the hosts.
+    pub underlay: IpAddr,
+    /// The UDP port of the lab on all hosts.
+    pub port: u16,
+    /// Ends that others make, of links whose other end is here.
+    pub far: Vec<Far>,
+    /// The lines of `/etc/hosts` of nodes on other hosts.
+    #[serde(default)]
+    pub names: String,
+}
+
+/// An end of a link that another host makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Far {
+    /// The link.
+    pub link: LinkId,
+    /// Which of its ends.
+    pub side: usize,
+    /// The link's number, the same on both hosts.
+    pub number: u32,
+    /// The name of the host that makes it.
+    pub peer: String,
+    /// The address of that host on the network between the hosts.
+    pub address: IpAddr,
+    /// The end in words.
+    pub end: String,
+}
+
+impl Across {
+    /// The UDP port of a lab, the same on every host: by its name, so that two labs of the same hosts rarely share one.
+    pub fn port_of(lab: &str) -> u16 {
+        let above = u16::try_from(fnv1a::hash(lab.as_bytes()) % PORTS).unwrap_or_default();
+        FIRST_PORT + above
+    }
+
+    /// The digest of a part: equal for equal plans that are continued to the same hosts.
+    pub fn digest(&self, of_plan: &str) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        format!("{:016x}", fnv1a::hash(format!("{of_plan} {text}").as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_has_one_port_everywhere_below_those_of_programs() {
+        assert_eq!(Across::port_of("campus"), Across::port_of("campus"));
+        let ports: std::collections::BTreeSet<u16> =
+            (0..500).map(|n| Across::port_of(&format!("lab{n}"))).collect();
+        assert!(ports.len() > 400, "{}", ports.len());
+        assert!(ports.iter().all(|port| (14_789..18_885).contains(port)), "{ports:?}");
+    }
+
+    #[test]
+    fn other_hosts_make_another_part() {
+        let across = |address: &str| Across {
+            host: "a".into(),
+            underlay: "192.0.2.1".parse().unwrap(),
+            port: 14_789,
+            far: vec![Far {
+                link: LinkId::new(3),
+                side: 1,
+                number: 7,
+                peer: "b".into(),
+                address: address.parse().unwrap(),
+                end: "n:eth0".into(),
+            }],
+            names: "10.0.0.1\tn\n".into(),
+        };
+        let digest = |address: &str| across(address).digest("0123456789abcdef");
+        assert_eq!(digest("192.0.2.2"), digest("192.0.2.2"));
+        assert_ne!(digest("192.0.2.2"), digest("192.0.2.3"));
+        assert_ne!(digest("192.0.2.2"), across("192.0.2.2").digest("0123456789abcdee"));
+    }
+}

@@ -1,0 +1,13 @@
+//! Labs over several hosts: one connection a host to `netloom agent --stdio`, and the verbs `up`, `down`, `status`, `exec`
+//! and `ping` over all of them.
+//!
+//! [`message`] is what is said, [`transport`] how it travels; [`agent`] is the side of a host, [`remote`] the driver's
+//! connection to one, [`driver`] brings a lab up in two phases. The verbs are in [`verbs`]. The driver has threads, an agent has
+//! none, since it forks.
+
+pub(crate) mod agent;
+mod driver;
+mod message;
+mod remote;
+mod transport;
+pub(crate) mod verbs;

@@ -1,0 +1,283 @@
+//! The agent of a host: `netloom agent --stdio` does on its host what a driver asks, and nothing by itself.
+//!
+//! It has no state of its own: what it makes is a lab like any other, found again by its name. Before `go` a part lives only
+//! as long as the connection; the lab process waits for it and takes the part down if this process ends in any way.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use anyhow::{Context, Result, bail};
+use netloom_lab::call::Within;
+use netloom_lab::calls::{Repair, Status};
+use netloom_lab::launch::{Launch, Options, Outcome};
+use netloom_lab::{Across, Far, Folder, runtime_dir};
+use netloom_model::Plan;
+use netloom_model::plan::Placement;
+use netloom_netlink::Socket;
+use netloom_node::ping::{self, Peer, Version};
+use netloom_sys::{Unsupported, caps, namespace};
+use rustix::process::Pid;
+
+use super::message::{Ask, Hello, PingFrom, Prepare, Row, Told};
+use super::transport::{Framed, Transport, hear, say};
+use crate::flags::Exec;
+use crate::labs;
+use crate::verbs::{down, enter, up};
+
+/// `netloom agent --stdio`
+pub(crate) fn agent() -> Result<i32> {
+    // Copies without a buffer: a program in a node reads what comes behind the messages.
+    let copy = |fd: std::os::fd::BorrowedFd<'_>| -> io::Result<File> {
+        Ok(File::from(rustix::io::fcntl_dupfd_cloexec(fd, 3)?))
+    };
+    let input = copy(rustix::stdio::stdin()).context("read standard input")?;
+    let output = copy(rustix::stdio::stdout()).context("write standard output")?;
+    let mut driver = Framed { input, output };
+    say(&mut driver, &Hello::own(place()))?;
+    let Some(hello) = hear::<Hello>(&mut driver)? else { return Ok(0) };
+    let own = Hello::own(String::new());
+    if !own.speaks_with(&hello) {
+        bail!("this is netloom {}, and the driver is netloom {}", own.netloom, hello.netloom);
+    }
+    while let Some(asked) = hear::<Ask>(&mut driver)? {
+        match asked {
+            Ask::Prepare(part) => prepare(&mut driver, &part)?,
+            Ask::Go {} | Ask::Undo {} => bail!("there is nothing that was prepared"),
+            Ask::Status { lab } => answer(&mut driver, status(&lab))?,
+            Ask::Down { lab } => answer(&mut driver, take_down(&lab))?,
+            Ask::Ping(question) => answer(&mut driver, pinged(&question))?,
+            Ask::Exec { lab, node, command, no_root } => {
+                if !Folder::new(&runtime_dir()?, &lab).exists()? {
+                    say(&mut driver, &Told::NoLab {})?;
+                    continue;
+                }
+                say(&mut driver, &Told::Entering {})?;
+                drop(driver);
+                return enter::exec(Some(&lab), Exec { no_root, on: None, node, command });
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// What tells this network from others: the machine's start and the namespace.
+fn place() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = std::fs::metadata("/proc/self/ns/net").map(|found| found.ino()).unwrap_or_default();
+    format!("{} {space}", boot.trim())
+}
+
+/// Says what came of it.
+fn answer(driver: &mut dyn Transport, done: Result<Told>) -> io::Result<()> {
+    say(driver, &done.unwrap_or_else(|error| failed(&error)))
+}
+
+fn failed(error: &anyhow::Error) -> Told {
+    let unsupported = crate::exit_code(error) == 3;
+    Told::Failed { reason: netloom_sys::describe(&**error), unsupported }
+}
+
+fn folder_of(lab: &str) -> Result<Option<Folder>> {
+    if let Some(problem) = netloom_model::lab_name_problem(lab) {
+        return Err(crate::Usage(problem).into());
+    }
+    let folder = Folder::new(&runtime_dir()?, lab);
+    Ok(folder.exists()?.then_some(folder))
+}
+
+fn status(lab: &str) -> Result<Told> {
+    let Some(folder) = folder_of(lab)? else { return Ok(Told::NoLab {}) };
+    Ok(Told::Status(Box::new(labs::connect_to(&folder)?.call(&Status {})?)))
+}
+
+fn take_down(lab: &str) -> Result<Told> {
+    let Some(folder) = folder_of(lab)? else { return Ok(Told::NoLab {}) };
+    // In a process of its own: an ordinary user's lab without a process is entered for that.
+    match down::in_own_process(&folder) {
+        0 => Ok(Told::Down {}),
+        _ => {
+            bail!("lab {lab:?} could not be taken down; `netloom down {lab}` on that host says why")
+        }
+    }
+}
+
+/// Makes a part, waits for the driver's word, and goes on or takes it down.
+fn prepare(driver: &mut dyn Transport, part: &Prepare) -> Result<()> {
+    let mut word = Word::Unasked;
+    let made = make(driver, part, &mut word);
+    match (made, word) {
+        (_, Word::Lost) => Ok(()),
+        // What it made is down again: its refusal says so, or names what is left.
+        (Err(error), Word::Undo) => match folder_of(&part.lab) {
+            Ok(None) => Ok(say(driver, &Told::Undone {})?),
+            _ => Ok(say(driver, &failed(&error))?),
+        },
+        (Err(error), _) => Ok(say(driver, &failed(&error))?),
+        (Ok(Outcome::Up { adopted: false, troubles, notes, .. }), _) => {
+            say(driver, &Told::Up { already: false, troubles, notes })?;
+            match hear::<Ask>(driver)? {
+                Some(Ask::Undo {}) => {
+                    let undone = take_down(&part.lab).map(|_| Told::Undone {});
+                    Ok(answer(driver, undone)?)
+                }
+                None => Ok(()),
+                Some(_) => bail!("the driver asks for something else than it may by now"),
+            }
+        }
+        // It was up before, and stays whatever happens to the others.
+        (Ok(outcome), _) => {
+            say(driver, &Told::Prepared { already: true })?;
+            match hear::<Ask>(driver)? {
+                Some(Ask::Go {}) => Ok(answer(driver, mend(part, outcome))?),
+                Some(Ask::Undo {}) => Ok(say(driver, &Told::Undone {})?),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+/// What a driver said to a part that was made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Unasked,
+    Go,
+    Undo,
+    /// It has ended.
+    Lost,
+}
+
+fn make(driver: &mut dyn Transport, part: &Prepare, word: &mut Word) -> Result<Outcome> {
+    let (plan, across) = own_part(part)?;
+    check_underlay(&across)?;
+    let launch = Launch::begin()?;
+    let options = Options {
+        runtime: runtime_dir()?,
+        base: part.base.clone(),
+        file: part.file.clone(),
+        foreground: false,
+        ignore_limits: part.ignore_limits,
+        keep: false,
+        progress: false,
+        tell: labs::tell,
+        across: Some(across),
+    };
+    let mut go = || {
+        *word = match say(driver, &Told::Prepared { already: false }) {
+            Err(_) => Word::Lost,
+            Ok(()) => match hear::<Ask>(driver) {
+                Ok(Some(Ask::Go {})) => Word::Go,
+                Ok(Some(_)) => Word::Undo,
+                Ok(None) | Err(_) => Word::Lost,
+            },
+        };
+        *word == Word::Go
+    };
+    Ok(launch.up_with(plan, &options, up::serve, &mut |_| {}, &mut go)?)
+}
+
+/// The part of a lab as a lab of its own.
+fn own_part(part: &Prepare) -> Result<(Plan, Across)> {
+    let mut lab = netloom_model::parse(&part.shown, part.text.as_bytes(), &part.lab)?;
+    lab.name.clone_from(&part.lab);
+    let whole = netloom_model::plan::plan(&lab)?;
+    if whole.digest != part.digest {
+        bail!("it makes another plan of the lab file than the driver; both must be the same build");
+    }
+    let names = part.hosts.iter().map(|host| host.name.clone()).collect();
+    let placement = Placement::new(&whole, names, part.nodes.clone(), part.switches.clone());
+    let placement = placement.map_err(anyhow::Error::msg)?;
+    let Some(own) = part.hosts.get(part.host) else { bail!("it is none of the lab's hosts") };
+    let (mut plan, ends) = whole.part(&placement, part.host).into_lab();
+    let names = whole.hosts_beyond(&plan);
+    let mut far = Vec::with_capacity(ends.len());
+    for end in ends {
+        let Some(peer) = part.hosts.iter().find(|host| host.name == end.peer) else {
+            bail!("host {:?} is none of the lab's hosts", end.peer);
+        };
+        let (number, side, link) = (end.number, end.side, end.link);
+        far.push(Far { link, side, number, peer: end.peer, address: peer.underlay, end: end.end });
+    }
+    let (host, underlay) = (own.name.clone(), own.underlay);
+    let across = Across { host, underlay, port: Across::port_of(&part.lab), far, names };
+    plan.digest = across.digest(&plan.digest);
+    Ok((plan, across))
+}
+
+/// Whether this host and user can have links to other hosts: before anything is made.
+fn check_underlay(across: &Across) -> Result<()> {
+    if across.far.is_empty() {
+        return Ok(());
+    }
+    let at = across.underlay;
+    if !caps::is_privileged() {
+        let unsupported = Unsupported {
+            feature: "links to other hosts",
+            reason: format!("the network with {at} is not this user's own"),
+            needs: "start the agent as root, or as root of a user namespace that owns a network with that address".into(),
+        };
+        return Err(unsupported.into());
+    }
+    let mut socket = Socket::open_to_ask().context("look at this host's addresses")?;
+    let found = socket.addresses().context("look at this host's addresses")?;
+    if found.iter().any(|info| info.address.addr() == at) {
+        return Ok(());
+    }
+    let global = |info: &&netloom_netlink::AddressInfo| {
+        let own = info.address.addr();
+        !own.is_loopback() && own.is_ipv4() == at.is_ipv4()
+    };
+    let has: Vec<String> =
+        found.iter().filter(global).map(|info| info.address.addr().to_string()).collect();
+    let has = if has.is_empty() { "none of that family".to_owned() } else { has.join(", ") };
+    bail!("its network does not have the underlay address {at}; it has {has}")
+}
+
+/// A lab that was up before: what is missing of it is made.
+fn mend(part: &Prepare, outcome: Outcome) -> Result<Told> {
+    let (troubles, notes) = match outcome {
+        Outcome::Up { troubles, notes, .. } => (troubles, notes),
+        Outcome::Runs { .. } => {
+            let folder = Folder::new(&runtime_dir()?, &part.lab);
+            let repair = Repair { keep_drift: false, from: Within::ALL };
+            let repaired = labs::connect_to(&folder)?.call(&repair)?;
+            (repaired.troubles, repaired.notes)
+        }
+    };
+    Ok(Told::Up { already: true, troubles, notes })
+}
+
+/// Pings from the nodes that are here.
+fn pinged(question: &PingFrom) -> Result<Told> {
+    let Some(folder) = folder_of(&question.lab)? else { return Ok(Told::NoLab {}) };
+    let status = labs::connect_to(&folder)?.call(&Status {})?;
+    let pid = |name: &str| {
+        let node = status.nodes.iter().find(|node| node.name == name)?;
+        node.pid.and_then(Pid::from_raw)
+    };
+    let pids: Vec<Option<Pid>> = question.nodes.iter().map(|node| pid(&node.name)).collect();
+    if let (true, Some(first)) = (status.user, pids.iter().flatten().next()) {
+        namespace::enter_user(namespace::user_of(*first)?)?;
+    }
+    let spaces: Vec<Option<std::os::fd::OwnedFd>> =
+        pids.iter().map(|pid| namespace::network_of((*pid)?).ok()).collect();
+    let timeout = std::time::Duration::from_millis(question.timeout_ms);
+    let mut found: Vec<Vec<Row>> = Vec::new();
+    for family in &question.families {
+        let Some(version) = Version::from_number(*family) else {
+            bail!("there is no IP version {family}");
+        };
+        let peers: Vec<Peer<'_>> = question
+            .nodes
+            .iter()
+            .zip(&spaces)
+            .map(|(node, space)| Peer {
+                name: &node.name,
+                netns: space.as_ref().map(std::os::fd::AsFd::as_fd),
+                address: node.address(*family),
+            })
+            .collect();
+        found.push(ping::all_from_here(&peers, version, timeout)?);
+    }
+    Ok(Told::Pinged(found))
+}
