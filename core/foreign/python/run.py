@@ -77,7 +77,7 @@ def sleeps(record):
 
 
 def stop(nets):
-    if nets.last is not None and nets.last._live is not None:
+    if nets.last is not None and nets.last._lives():
         nets.last.stop()
 
 

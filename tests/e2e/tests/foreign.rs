@@ -504,6 +504,56 @@ fn functions_and_classes_of_a_script_are_called_as_mininet_calls_them() {
     machine.untouched();
 }
 
+/// A controller of the script's own, which says how it was started, and commands at a prompt of which two cannot be done.
+const OWN_CONTROLLER: &str = "
+import os, sys
+from mininet.cli import CLI
+from mininet.net import Mininet
+from mininet.node import Controller, OVSSwitch
+with open('course', 'w') as file:
+    file.write('#!/bin/sh\\necho $$ \"$@\" >new; mv new started; exec sleep 1000\\n')
+os.chmod('course', 0o755)
+with open('commands', 'w') as file:
+    file.write('link s1 s9 down\\nsource missing\\nnodes\\n')
+class Course(Controller):
+    def __init__(self, name, **kwargs):
+        Controller.__init__(self, name, command=sys.argv[1], cargs='--port %d', port=16653, **kwargs)
+net = Mininet(controller=Course, switch=OVSSwitch)
+net.addController('c0')
+s1 = net.addSwitch('s1')
+net.addLink(net.addHost('h1'), s1)
+net.addLink(net.addHost('h2'), s1)
+net.start()
+print('started', net['c0'].cmd('until [ -s started ]; do :; done; cat started'))
+print('lost', net.pingAll(timeout='1'))
+CLI(net, script='commands')
+net.stop()
+";
+
+#[test]
+fn a_run_starts_and_ends_a_controller_of_the_scripts_own() {
+    needs!("python3");
+    let machine = machine!();
+    machine.scratch().file("course.py", OWN_CONTROLLER);
+    let run =
+        |program: &str| machine.netloom(["run", "course.py", "--", program]).bound(BOUND).finish();
+    let ran = run("./course").code(0);
+    let said = ran.text();
+    let started = said.lines().find_map(|line| line.strip_prefix("started ")).expect("a line");
+    let (pid, words) = started.split_once(' ').expect("a pid and arguments");
+    assert_eq!(words, "--port 16653");
+    // Its switch waits for what a controller says, and this one says nothing.
+    assert!(said.contains("lost 100"), "{ran}");
+    assert!(said.contains("available nodes are"), "{ran}");
+    assert!(ran.errors().contains("no node 's9'") && ran.errors().contains("missing"), "{ran}");
+    wait_until("the controller has ended", BOUND, || {
+        (!Path::new("/proc").join(pid).exists()).then_some(())
+    });
+    let missing = run("no-such-controller").code(1);
+    missing.says("c0: no-such-controller is not installed");
+    machine.untouched();
+}
+
 /// Something that no lab has.
 const PINNED: &str = "
 from mininet.net import Mininet

@@ -78,6 +78,14 @@ class Shell:
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
+    def end(self):
+        """Ends it with all that it has started, also in the background."""
+        try:
+            os.killpg(self.process.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        self.close()
+
     def close(self):
         self.process.stdin.close()
         try:

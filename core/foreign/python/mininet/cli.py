@@ -34,6 +34,19 @@ class CLI(Cmd):
             except KeyboardInterrupt:
                 output("\nInterrupt\n")
 
+    def onecmd(self, line):
+        """A command. One that cannot be done does not end the network."""
+        try:
+            return Cmd.onecmd(self, line)
+        except KeyError as problem:
+            error("*** no node %s\n" % problem)
+        except Exception as problem:  # noqa: BLE001: whatever a person types
+            error("*** %s\n" % problem)
+        except SystemExit:
+            # netloom has said what it refused.
+            pass
+        return None
+
     def emptyline(self):
         pass
 

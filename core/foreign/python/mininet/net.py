@@ -177,6 +177,9 @@ class Mininet:
         for switch in self.switches:
             switch.start(self.controllers)
         self._go()
+        if _record.RUNS:
+            for controller in self.controllers:
+                controller.start()
 
     def _go(self):
         """Brings the network up as a lab, unless it is up or only recorded."""
@@ -191,10 +194,17 @@ class Mininet:
     def stop(self):
         if not _record.RUNS:
             raise _record.Done(0)
+        for controller in self.controllers:
+            controller.stop()
+            controller._end()
         if self._live:
             self._live.stop()
             self._live = None
         self._started = False
+
+    def _lives(self):
+        """Whether anything of it runs."""
+        return self._live is not None or any(controller._here for controller in self.controllers)
 
     def _shell(self, node):
         self._go()

@@ -3,11 +3,15 @@
 import ipaddress
 import os
 import re
+import shlex
+import shutil
 import subprocess
+import tempfile
 import zlib
 
 from mininet import _record
 from mininet._settable import Settable
+from mininet.log import error
 from mininet.util import numCores
 
 #: The number of no process: beyond the largest that Linux gives.
@@ -173,7 +177,15 @@ class Node(Settable):
         if not _record.RUNS:
             _record.commands.append({"line": _record.line(), "node": self.name, "command": command})
             return ""
-        return self.net._shell(self).cmd(command, verbose)
+        return self._shell().cmd(command, verbose)
+
+    def _shell(self):
+        """The node's shell, which the first command starts."""
+        return self.net._shell(self)
+
+    def _enter(self):
+        """Words before those of a program that is to run in the node."""
+        return self.net._enter(self)
 
     def cmdPrint(self, *args, **kwargs):
         return self.cmd(*args, **dict(kwargs, verbose=True))
@@ -184,21 +196,21 @@ class Node(Settable):
         if not _record.RUNS:
             self.cmd(command + " &")
             return
-        self.net._shell(self).send(command)
+        self._shell().send(command)
         self.waiting = True
 
     def waitOutput(self, verbose=False, findPid=True):
         if not _record.RUNS:
             return ""
         self.waiting = False
-        return self.net._shell(self).wait(verbose)
+        return self._shell().wait(verbose)
 
     def monitor(self, timeoutms=None, findPid=True):
         return self.waitOutput()
 
     def sendInt(self, intr=chr(3)):
         if _record.RUNS:
-            self.net._shell(self).interrupt()
+            self._shell().interrupt()
 
     def popen(self, *args, **kwargs):
         words = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
@@ -211,7 +223,7 @@ class Node(Settable):
             self.cmd(" ".join(words) + " &")
             words = ["true"]
         else:
-            words = self.net._enter(self) + words
+            words = self._enter() + words
         kwargs.setdefault("stdout", subprocess.PIPE)
         kwargs.setdefault("stderr", subprocess.PIPE)
         return subprocess.Popen(words, **kwargs)
@@ -417,7 +429,7 @@ class IVSSwitch(OVSSwitch):
 
 
 class Controller(Node):
-    """A controller with which switches learn."""
+    """A controller with which switches learn, or the class of a script, which has a program of its own."""
 
     kind = "controller"
 
@@ -427,6 +439,7 @@ class Controller(Node):
             ip, port = ip.split(":")
         self.ip, self.port, self.protocol = ip, int(port or 6653), protocol
         self.command, self.cargs, self.cdir = command, cargs, cdir
+        self._here, self._said = None, None
         Node.__init__(self, name, inNamespace=inNamespace, ip=ip, **params)
 
     def _as_record(self):
@@ -434,17 +447,51 @@ class Controller(Node):
         return dict(self._entry, kind=self._record_kind(), params=_record.params(given), notes={})
 
     def _record_kind(self):
-        """Whether switches learn with it, which is what Mininet's own do."""
-        return "learning" if type(self) in (Controller, OVSController) else "other"
+        """Whether switches learn with it, which is what Mininet's own do. Another is started where the network runs, and
+        switches connect to it."""
+        if type(self) in (Controller, OVSController):
+            return "learning"
+        return "remote" if _record.RUNS else "other"
+
+    def _shell(self):
+        """Controllers are in the machine's network, as Mininet's are."""
+        if self._here is None:
+            from mininet._live import Shell
+
+            self._here = Shell([])
+        return self._here
+
+    def _enter(self):
+        return []
 
     def IP(self, intf=None):
         return self.ip
 
     def start(self):
-        pass
+        """Starts the program of a script's own class, in the background."""
+        if not _record.RUNS or self._record_kind() == "learning" or self._said:
+            return
+        program = self.command.split()[0]
+        if shutil.which(program) is None:
+            error("*** %s: %s is not installed: there is none in %s\n" % (self.name, program, os.environ.get("PATH")))
+            raise SystemExit(1)
+        words = self.cargs % self.port if "%" in self.cargs else self.cargs
+        handle, self._said = tempfile.mkstemp(prefix="netloom-%s-" % self.name, suffix=".log")
+        os.close(handle)
+        if self.cdir is not None:
+            self.cmd("cd %s" % self.cdir)
+        self.cmd("%s %s >%s 2>&1 &" % (self.command, words, shlex.quote(self._said)))
 
     def stop(self, *_args, **_kwargs):
         pass
+
+    def _end(self):
+        """Ends what it runs on the machine."""
+        if self._here is not None:
+            self._here.end()
+        if self._said is not None:
+            os.unlink(self._said)
+        self._here = self._said = None
 
     def checkListening(self):
         pass
@@ -462,6 +509,8 @@ class Ryu(Controller):
     """A controller that runs applications."""
 
     def __init__(self, name, ryuArgs="ryu.app.simple_switch", command="ryu run", **kwargs):
+        apps = ryuArgs if isinstance(ryuArgs, (list, tuple)) else [ryuArgs]
+        kwargs.setdefault("cargs", "--ofp-tcp-listen-port %s " + " ".join(str(app) for app in apps))
         Controller.__init__(self, name, command=command, apps=ryuArgs, **kwargs)
 
 
@@ -477,6 +526,9 @@ class RemoteController(Controller):
 
     def _record_kind(self):
         return "remote"
+
+    def start(self):
+        """Somebody else has started it."""
 
 
 def NullController(*_args, **_kwargs):
