@@ -44,6 +44,8 @@ pub struct Client {
     /// Made by the first call over HTTP; entering a node needs none.
     runtime: OnceLock<Runtime>,
     bounded: bool,
+    /// The longest that any call waits, if shorter than usual.
+    most: Option<Duration>,
     tell: Option<fn(Option<i32>)>,
 }
 
@@ -56,7 +58,14 @@ impl Client {
         let path = folder.join(API_SOCKET);
         drop(Self::open(folder, &path)?);
         let runtime = OnceLock::new();
-        Ok(Client { folder: folder.to_owned(), socket: path, runtime, bounded: true, tell: None })
+        Ok(Client {
+            folder: folder.to_owned(),
+            socket: path,
+            runtime,
+            bounded: true,
+            most: None,
+            tell: None,
+        })
     }
 
     fn runtime(&self) -> Result<&Runtime> {
@@ -84,6 +93,12 @@ impl Client {
         self
     }
 
+    /// Makes calls wait at most this long.
+    pub fn waiting(mut self, most: Duration) -> Client {
+        self.most = Some(most);
+        self
+    }
+
     /// A pidfd of the lab process, to wait for its end; `None` when the process is not visible from here or
     /// has just ended.
     ///
@@ -107,6 +122,7 @@ impl Client {
         };
         // A call that waits for something has its time for that beside the time for the work.
         let patience = patience + call.also_takes() + call.waits().unwrap_or_default();
+        let patience = self.most.map_or(patience, |most| patience.min(most));
         self.json(&exchange::Call::of(call, patience))
     }
 

@@ -1,7 +1,7 @@
 //! A lab that a [`Client`] is connected to, for sessions of [`netloom_session`].
 
 use netloom_lab::call::Within;
-use netloom_lab::calls::{AskSwitch, ShowPlan, Status};
+use netloom_lab::calls::{AskSwitch, ListLinks, ShowPlan};
 use netloom_lab::view::LinkStatus;
 use netloom_model::Plan;
 use netloom_node::entry::Entry;
@@ -24,7 +24,7 @@ impl Lab for Client {
     }
 
     fn links(&self) -> Outcome<Vec<LinkStatus>> {
-        Ok(self.call(&Status {})?.links)
+        Ok(self.call(&ListLinks::whole())?)
     }
 
     fn ask_switch(&self, switch: &str, request: &Request) -> Outcome<Answer> {

@@ -3,6 +3,7 @@
 //! Counters are totals since the object was made. What the machine cannot tell is `null`.
 
 mod changes;
+mod counts;
 mod events;
 mod fidelity;
 mod packets;
@@ -20,6 +21,7 @@ pub use changes::{
     Applied, AppliedStep, Apply, Changed, LinkSettings, MoveInterface, NewLink, NewNode, NewSwitch,
     NodeSettings,
 };
+pub use counts::{LabCounts, LinkNumbers, NodeNumbers, TroubledNode};
 pub use events::{
     Counters, EventKind, Gone, LabEvent, LabFacts, LinkCounters, LosingKind, LosingView,
     NodeCounters,

@@ -24,6 +24,9 @@ const NAMES: usize = 10;
 pub(crate) const LIMIT: &str = "limit";
 pub(crate) const OFFSET: &str = "offset";
 
+/// The argument of lists of which the lab reads a page: the last object of the page before.
+pub(crate) const AFTER: &str = "after";
+
 /// The schemas of these.
 pub(crate) fn page_schemas() -> [(&'static str, Value); 2] {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MOST_OBJECTS, "default": USUAL,
@@ -136,6 +139,25 @@ pub(crate) fn page(all: Vec<Value>, arguments: &Arguments, own_limit: bool) -> R
     let next = offset + items.len() as u64;
     let next = (next < total).then_some(next);
     Ok(json!({"total": total, "items": items, "next_offset": next}))
+}
+
+/// What is asked of the lab for a page of objects with names, and how many are on it: one more tells whether others follow.
+///
+/// # Errors
+/// The arguments of the page cannot be used.
+pub(crate) fn asked_by_name(arguments: &Arguments) -> Result<(Arguments, usize)> {
+    let limit = arguments.number(LIMIT, USUAL, (1, MOST_OBJECTS))?;
+    let mut asked = arguments.clone();
+    asked.0.insert(LIMIT.to_owned(), json!(limit + 1));
+    Ok((asked, usize::try_from(limit).unwrap_or(usize::MAX)))
+}
+
+/// A page of the answer to that.
+pub(crate) fn page_by_name(mut all: Vec<Value>, limit: usize) -> Value {
+    let more = all.len() > limit;
+    all.truncate(limit);
+    let last = all.last().and_then(|one| one.get("name")).filter(|_| more).cloned();
+    json!({"items": all, "next_after": last})
 }
 
 /// A lab's state in a few lines: how many of each kind, in which state, and those that are not as they should be.
@@ -255,6 +277,30 @@ mod tests {
         arguments.0.insert(LIMIT.to_owned(), json!(0));
         let words = page(all, &arguments, false).unwrap_err().to_string();
         assert_eq!(words, "argument \"limit\": is a whole number from 1 to 200");
+    }
+
+    #[test]
+    fn a_page_by_name_tells_where_the_next_one_begins() {
+        let all: Vec<Value> = (0..45).map(|n| json!({"name": format!("n{n}")})).collect();
+        let mut arguments = Arguments::default();
+        let (mut seen, mut from) = (vec![], 0);
+        loop {
+            let (asked, limit) = asked_by_name(&arguments).unwrap();
+            assert_eq!(
+                (&asked.0[LIMIT], limit),
+                (&json!(21), 20),
+                "no more than one too many is read"
+            );
+            let page = page_by_name(all.iter().skip(from).take(21).cloned().collect(), limit);
+            seen.extend(page["items"].as_array().unwrap().clone());
+            from = seen.len();
+            let Some(next) = page["next_after"].as_str() else { break };
+            assert_eq!(next, format!("n{}", from - 1));
+            arguments.0.insert(AFTER.to_owned(), json!(next));
+        }
+        assert_eq!(seen, all);
+        arguments.0.insert(LIMIT.to_owned(), json!(201));
+        assert!(asked_by_name(&arguments).is_err());
     }
 
     #[test]

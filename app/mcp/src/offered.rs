@@ -25,8 +25,10 @@ pub(crate) enum Rights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     One,
-    /// A list, answered in pages.
+    /// A list, answered in pages by offset.
     Many,
+    /// A list of objects with names, of which the lab reads no more than a page.
+    Named,
     /// The whole lab, answered as a summary.
     Summary,
 }
@@ -88,6 +90,7 @@ fn offered(
     let answers = &operation["responses"]["200"]["content"]["application/json"]["schema"];
     let shape = match (name, answers["type"].as_str()) {
         ("status", _) => Shape::Summary,
+        (_, Some("array")) if is_read_by_page(operation) => Shape::Named,
         (_, Some("array")) => Shape::Many,
         _ => Shape::One,
     };
@@ -105,6 +108,13 @@ fn offered(
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let own_limit = parameters.into_iter().any(|parameter| parameter["name"] == answer::LIMIT);
     Offered { tool, rights, shape, own_limit, shows: shows.filter(|_| rights == Rights::Destroys) }
+}
+
+/// Whether the lab itself reads a page: the call takes the name of the last object of the page before.
+fn is_read_by_page(operation: &Value) -> bool {
+    let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+    // The cursor of a log has a pattern, and names nothing.
+    parameters.any(|one| one["name"] == answer::AFTER && one["schema"].get("pattern").is_none())
 }
 
 /// What a client may show or ask its user before a call.
@@ -162,6 +172,10 @@ fn schema(
     if !body.is_null() {
         properties.insert(BODY.to_owned(), body.clone());
         required.push(BODY);
+    }
+    if shape == Shape::Named {
+        let [(limit, schema), _] = answer::page_schemas();
+        properties.insert(limit.to_owned(), schema);
     }
     if shape == Shape::Many {
         for (name, schema) in answer::page_schemas() {
@@ -257,7 +271,8 @@ mod tests {
         assert!(all.len() >= 34, "{:?}", all.keys());
         let of = |name: &str| &all[name];
         assert_eq!((of("status").rights, of("status").shape), (Rights::Reads, Shape::Summary));
-        assert_eq!((of("nodes").rights, of("nodes").shape), (Rights::Reads, Shape::Many));
+        assert_eq!((of("nodes").rights, of("nodes").shape), (Rights::Reads, Shape::Named));
+        assert_eq!((of("log").shape, of("interfaces").shape), (Shape::Many, Shape::Many));
         assert_eq!((of("set_link").rights, of("set_link").shape), (Rights::Changes, Shape::One));
         assert_eq!(of("delete_node").rights, Rights::Destroys);
         assert_eq!(of("delete_node").shows.as_deref(), Some("node"));

@@ -93,7 +93,11 @@ impl Shared {
         let no_properties = Map::new();
         let properties = offered.tool.input_schema.get("properties").and_then(Value::as_object);
         arguments.check(properties.unwrap_or(&no_properties))?;
-        // What is wrong with the arguments is said before the lab is looked for.
+        // What is wrong with the arguments is said before the lab is looked for, of a page in the words of its own arguments.
+        let page = match offered.shape {
+            Shape::Named => Some(answer::asked_by_name(arguments)?),
+            _ => None,
+        };
         asking::check(name, arguments)?;
         let lab = self.scope.lab(arguments)?;
         let client = (self.scope.connect)(lab).map_err(Error::Refused)?;
@@ -102,6 +106,13 @@ impl Shared {
             if let Err(shown) = self.words.check(name, &arguments.0, &plan) {
                 return Ok(shown);
             }
+        }
+        if let Some((asked, limit)) = page {
+            let value = asking::ask(name, &asked, &client)?;
+            return Ok(match value {
+                Value::Array(all) => answer::page_by_name(all, limit),
+                value => value,
+            });
         }
         let value = asking::ask(name, arguments, &client)?;
         Ok(match (offered.shape, value) {

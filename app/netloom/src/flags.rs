@@ -110,7 +110,7 @@ pub(crate) enum Verb {
     /// Show a running lab: nodes with their use of CPU and memory, interfaces, links.
     Status(StatusOn),
     /// Follow what happens in a running lab: states, impairments and cables as they change, with counters in JSON.
-    Events(Status),
+    Events(Events),
     /// Watch labs on the terminal: nodes, links by rate or loss, switches, programs; with shells, logs, captures, impairments.
     Top(Top),
     /// Create, delete, show and change nodes of a running lab.
@@ -497,7 +497,7 @@ pub(crate) struct StatusOn {
     #[command(flatten)]
     pub(crate) status: Status,
     /// On the hosts of this file.
-    #[arg(long, value_name = "HOSTS")]
+    #[arg(long, value_name = "HOSTS", conflicts_with_all = ["limit", "after", "all"])]
     pub(crate) on: Option<PathBuf>,
 }
 
@@ -529,15 +529,42 @@ pub(crate) struct Json {
     pub(crate) json: bool,
 }
 
-// `status`.
+// Objects of a lab, listed by pages.
 #[derive(Debug, Args)]
-pub(crate) struct Status {
+pub(crate) struct Listing {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List at most N. Default: 200; all of them with --json.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..1_000_000))]
+    pub(crate) limit: Option<u64>,
+    /// List what comes after this one: the last of the page before.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) after: Option<String>,
+    /// List all.
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
+}
+
+// `events`.
+#[derive(Debug, Args)]
+pub(crate) struct Events {
     /// The lab, by name or by file. Default: the only running one.
     #[arg(value_name = "LAB")]
     pub(crate) name: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+// `status`.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// The lab, by name or by file. Default: the only running one.
+    #[arg(value_name = "LAB")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) listing: Listing,
 }
 
 // `top`.

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
-use netloom_lab::calls::Status;
-use netloom_lab::view::{LabState, LabSummary};
+use netloom_lab::call::Within;
+use netloom_lab::calls::{Status, Summary};
+use netloom_lab::view::{LabCounts, LabState, LabSummary};
 use netloom_lab::{Folder, listing, runtime_dir};
 use netloom_session::{Lab, needs_lab};
 
@@ -15,6 +16,9 @@ use crate::{Usage, source};
 /// How long a starting lab may take until it serves, and the pause between two checks.
 const SERVING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
+
+/// How long a lab process may take to say how many nodes its lab has before its files are read instead.
+const TELLING: Duration = Duration::from_secs(2);
 
 /// The lab as named by the command line and the environment.
 #[derive(Clone, Debug, Default)]
@@ -227,22 +231,38 @@ pub(crate) fn summaries() -> Result<Vec<LabSummary>> {
     let runtime = runtime_dir()?;
     let (scopes, labs): (Vec<Folder>, Vec<Folder>) =
         Folder::all(&runtime)?.into_iter().partition(Folder::is_scope);
-    let mut all = if labs.is_empty() { vec![] } else { listing::labs(&runtime)? };
+    let mut all = if labs.is_empty() { vec![] } else { listing::labs(&runtime, &told)? };
     all.retain(|lab| !scopes.iter().any(|scope| scope.name() == lab.name));
     all.extend(scopes.iter().map(scope_summary));
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
 }
 
+/// A lab in numbers, also of a lab process of an earlier version, which does not count.
+pub(crate) fn counts(client: &Client) -> netloom_api::Result<LabCounts> {
+    match client.call(&Summary { of: Within::ALL }) {
+        Err(netloom_api::Error::Refused { status: 404, .. }) => {
+            client.call(&Status::whole()).map(|status| LabCounts::of(&status))
+        }
+        counted => counted,
+    }
+}
+
+/// What a lab process says of its lab; `None` if it does not soon.
+fn told(folder: &Folder) -> Option<LabCounts> {
+    let client = Client::connect(&folder.path()).ok()?.waiting(TELLING);
+    client.call(&Summary { of: Within::ALL }).ok()
+}
+
 fn scope_summary(scope: &Folder) -> LabSummary {
-    let status = Client::connect(&scope.path()).and_then(|client| client.call(&Status {})).ok();
-    let counted = status.as_ref();
+    let counted = Client::connect(&scope.path()).and_then(|client| counts(&client)).ok();
+    let counted = counted.as_ref();
     LabSummary {
         name: scope.name().to_owned(),
         // Without an answer its nodes still live, like those of an orphaned lab.
         state: counted.map_or(LabState::Orphaned, |s| s.state),
-        nodes: counted.map_or(0, |s| s.nodes.len()),
-        links: counted.map_or(0, |s| s.links.len()),
+        nodes: counted.map_or(0, |s| s.nodes.all),
+        links: counted.map_or(0, |s| s.links.all),
         // Its process is not visible from inside.
         pid: None,
         since: counted.map_or(0, |s| s.since),
@@ -252,7 +272,7 @@ fn scope_summary(scope: &Folder) -> LabSummary {
 
 /// The summary of one lab.
 fn summary(name: &str) -> Result<Option<LabSummary>> {
-    Ok(listing::labs(&runtime_dir()?)?.into_iter().find(|s| s.name == name))
+    Ok(listing::labs(&runtime_dir()?, &told)?.into_iter().find(|s| s.name == name))
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod node;
 mod opening;
 pub(crate) mod over;
 mod packets;
+mod paging;
 mod ping;
 mod plug;
 mod record;

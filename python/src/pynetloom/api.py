@@ -261,9 +261,24 @@ class Calls:
         found: s.Ended = self.transport.call("DELETE", "/v1/lab")
         return found
 
-    def status(self) -> s.LabStatus:
-        """Show the lab's current state."""
-        found: s.LabStatus = self.transport.call("GET", "/v1/lab")
+    def status(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> s.LabStatus:
+        """Show the lab's current state.
+
+        With `limit`, a page of it: so many nodes, the links at them, the switches in which
+        these end, and manual changes to these nodes. To read on, pass the name of the last
+        node as `after`. `state` then knows the programs of these nodes only; that of
+        `/v1/lab/summary` knows all.
+
+        `after`: Only nodes after this one, the last of the page before; from the first if
+        absent.
+
+        `limit`: The most nodes.
+        """
+        found: s.LabStatus = self.transport.call(
+            "GET",
+            "/v1/lab",
+            query={"after": after, "limit": limit},
+        )
         return found
 
     def apply(self, body: s.Apply) -> s.Applied:
@@ -320,9 +335,35 @@ class Calls:
         )
         return found
 
-    def links(self) -> list[s.LinkStatus]:
-        """List all links with their state."""
-        found: list[s.LinkStatus] = self.transport.call("GET", "/v1/links")
+    def summary(self) -> s.LabCounts:
+        """Count the lab's nodes by their state, its links and its switches.
+
+        No node's network is read, so a large lab answers soon, too.
+        """
+        found: s.LabCounts = self.transport.call("GET", "/v1/lab/summary")
+        return found
+
+    def links(
+        self,
+        *,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> list[s.LinkStatus]:
+        """List links with their state.
+
+        All, or a page: with `limit` so many. To read on, pass the name of the last one as
+        `after`.
+
+        `after`: Only links after this one, the last of the page before; from the first if
+        absent.
+
+        `limit`: The most links.
+        """
+        found: list[s.LinkStatus] = self.transport.call(
+            "GET",
+            "/v1/links",
+            query={"after": after, "limit": limit},
+        )
         return found
 
     def create_link(self, body: s.NewLink) -> s.Changed:
@@ -402,9 +443,27 @@ class Calls:
         )
         return found
 
-    def nodes(self) -> list[s.NodeStatus]:
-        """List all nodes with their state."""
-        found: list[s.NodeStatus] = self.transport.call("GET", "/v1/nodes")
+    def nodes(
+        self,
+        *,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> list[s.NodeStatus]:
+        """List nodes with their state.
+
+        All, or a page: with `limit` so many. To read on, pass the name of the last one as
+        `after`.
+
+        `after`: Only nodes after this one, the last of the page before; from the first if
+        absent.
+
+        `limit`: The most nodes.
+        """
+        found: list[s.NodeStatus] = self.transport.call(
+            "GET",
+            "/v1/nodes",
+            query={"after": after, "limit": limit},
+        )
         return found
 
     def create_node(self, body: s.NewNode) -> s.Changed:
@@ -570,9 +629,27 @@ class Calls:
         found: s.SliceShown = self.transport.call("GET", f"/v1/slices/{_segment(slice)}")
         return found
 
-    def switches(self) -> list[s.SwitchStatus]:
-        """List all switches with their state."""
-        found: list[s.SwitchStatus] = self.transport.call("GET", "/v1/switches")
+    def switches(
+        self,
+        *,
+        after: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> list[s.SwitchStatus]:
+        """List switches with their state.
+
+        All, or a page: with `limit` so many. To read on, pass the name of the last one as
+        `after`.
+
+        `after`: Only switches after this one, the last of the page before; from the first if
+        absent.
+
+        `limit`: The most switches.
+        """
+        found: list[s.SwitchStatus] = self.transport.call(
+            "GET",
+            "/v1/switches",
+            query={"after": after, "limit": limit},
+        )
         return found
 
     def create_switch(self, body: s.NewSwitch) -> s.Changed:

@@ -969,6 +969,29 @@ KindOfPart = Literal["node", "switch", "link", "slice", "recording"]
 """The type of an item."""
 
 
+class LabCounts(TypedDict):
+    """A lab in numbers. No node's network is read for it."""
+
+    digest: str
+    """Digest of the plan of the file it was made from."""
+    links: LinkNumbers
+    """Its links."""
+    name: str
+    """Its name."""
+    nodes: NodeNumbers
+    """Its nodes, by state."""
+    pid: int
+    """The lab process."""
+    since: int
+    """Unix time in seconds when it came up."""
+    state: LabState
+    """Where it stands."""
+    switches: int
+    """Its switches."""
+    troubled: list[TroubledNode]
+    """The first 100 nodes that are not up, in the order of the file."""
+
+
 class _LabEventRequired(TypedDict):
     id: str
     """Where it is, for the parameter `since`."""
@@ -1132,6 +1155,15 @@ LinkForm = Literal["straight", "bent", "corners", "loop"]
 
 LinkId = int
 """Identifies a link on the machine for its lifetime."""
+
+
+class LinkNumbers(TypedDict):
+    """Numbers of links."""
+
+    all: int
+    """All."""
+    down: int
+    """That were taken down, as if their cable were pulled."""
 
 
 class LinkSettings(TypedDict, total=False):
@@ -1511,6 +1543,23 @@ class NodeKindRouterForm(TypedDict):
 
 NodeKind = Union[Literal["plain"], "NodeKindVmForm", "NodeKindRouterForm"]
 """The kind of a node."""
+
+
+class NodeNumbers(TypedDict):
+    """Numbers of nodes."""
+
+    all: int
+    """Of all states."""
+    dead: int
+    """Whose init has ended."""
+    degraded: int
+    """That have a program that ended with an error, or lost an interface."""
+    failed: int
+    """That could not become ready."""
+    starting: int
+    """That are being made, or wait to be ready."""
+    up: int
+    """That are up."""
 
 
 class NodeSettings(TypedDict):
@@ -3516,6 +3565,22 @@ class Traffic(TypedDict):
 
 Transport = Literal["tcp", "udp"]
 """What is carried."""
+
+
+class _TroubledNodeRequired(TypedDict):
+    name: str
+    """Its name."""
+    state: NodeState
+    """Where it stands."""
+
+
+class TroubledNode(_TroubledNodeRequired, total=False):
+    """A node that is not up."""
+
+    reason: Optional[str]
+    """What it waits for, why it has failed, or which program ended how; `null` where its init
+    has ended.
+    """
 
 
 class TwoWay(TypedDict, total=False):

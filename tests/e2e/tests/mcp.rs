@@ -90,7 +90,17 @@ fn an_agent_sees_a_lab_and_changes_it() {
     let log = agent.good("log", json!({"node": "a", "limit": 1000}));
     assert_eq!(log["total"], 0, "{log}");
     let page = agent.good("nodes", json!({"limit": 1}));
-    assert_eq!((&page["total"], &page["next_offset"]), (&json!(2), &json!(1)), "{page}");
+    assert_eq!(
+        (&page["items"][0]["name"], &page["next_after"]),
+        (&json!("a"), &json!("a")),
+        "{page}"
+    );
+    let page = agent.good("nodes", json!({"limit": 1, "after": "a"}));
+    assert_eq!(
+        (&page["items"][0]["name"], &page["next_after"]),
+        (&json!("b"), &json!(null)),
+        "{page}"
+    );
     let said = agent.good(
         "exec",
         json!({"node": "a", "command": ["sh", "-c", "echo $0 '$x'; exit 7", "one two"]}),

@@ -24,7 +24,7 @@ fn ping(families: &[u8], timeout_ms: u64) -> Ping {
 fn each_call_arrives_and_its_answer_comes_back_whole() {
     let served = Served::new();
     let client = served.client();
-    assert_eq!(client.call(&Status {}).unwrap(), status());
+    assert_eq!(client.call(&Status::whole()).unwrap(), status());
     assert_eq!(client.call(&PLAN).unwrap(), plan());
     let positions = client.call(&ShowLayout { of: Within::ALL }).unwrap();
     assert_eq!(positions, netloom_model::drawing::positions(&plan()));
@@ -91,7 +91,7 @@ fn a_fault_in_a_call_answers_500_and_the_server_goes_on() {
     }
     *served.fake.panics.lock().unwrap() = false;
     client.call(&REPAIR).unwrap();
-    assert_eq!(client.call(&Status {}).unwrap(), status());
+    assert_eq!(client.call(&Status::whole()).unwrap(), status());
     client.entry("h1").unwrap();
 }
 
@@ -118,7 +118,7 @@ fn fifty_clients_at_once_are_all_served() {
             .map(|_| {
                 scope.spawn(|| {
                     let client = Client::connect(folder).unwrap();
-                    assert_eq!(client.call(&Status {}).unwrap(), expected);
+                    assert_eq!(client.call(&Status::whole()).unwrap(), expected);
                     assert_eq!(client.entry("h1").unwrap().node, "h1");
                     client.call(&ReadLog::of("h1", 0, Duration::from_millis(1))).unwrap()
                 })

@@ -234,7 +234,7 @@ fn a_second_folder_serves_another_view_at_the_same_time() {
     lab.server.stop();
     assert!(matches!(Client::connect(lab.folder.path()), Err(Error::NotRunning(_))));
     assert_eq!(asked(&scope), [r#"create_node {"name":"b","settings":[],"root":null}"#]);
-    assert_eq!(scope.client().call(&Status {}).unwrap(), status());
+    assert_eq!(scope.client().call(&Status::whole()).unwrap(), status());
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn idle_connections_of_others_keep_nobody_waiting() {
     let served = Served::patient();
     let _idle: Vec<_> = (0..MANY).map(|_| held(&served, b"")).collect();
     let client = served.client();
-    assert_eq!(client.call(&Status {}).unwrap(), status());
+    assert_eq!(client.call(&Status::whole()).unwrap(), status());
     let _silent: Vec<_> = (0..MANY).map(|_| packets(served.path())).collect();
     assert_eq!(client.entry("h1").unwrap().node, "h1");
 }
@@ -52,7 +52,7 @@ fn calls_that_wait_keep_nobody_waiting_and_are_answered_when_their_place_is_need
     let mut polls: Vec<_> = (0..MANY).map(|_| held(&served, POLL)).collect();
     let client = served.client();
     for _ in 0..5 {
-        assert_eq!(client.call(&Status {}).unwrap(), status());
+        assert_eq!(client.call(&Status::whole()).unwrap(), status());
     }
     // The first gave way: it has an answer like one whose time is over, and may ask again elsewhere; or it is told that it had
     // no turn yet, on a busy machine.
@@ -79,7 +79,7 @@ fn calls_that_take_long_leave_room_for_quick_ones_and_the_last_one() {
         (asked.iter().filter(|call| *call == "repair").count() >= 64).then_some(())
     });
     let client = served.client();
-    assert_eq!(client.call(&Status {}).unwrap(), status());
+    assert_eq!(client.call(&Status::whole()).unwrap(), status());
     client.call(&ReadLog::of("h1", 9, Duration::from_millis(50))).unwrap();
     client.call(&Down {}).unwrap();
     // One that gave way while it waited for its turn was told so.

@@ -18,8 +18,8 @@ use netloom_lab::calls::{
 use netloom_lab::metrics::Metrics;
 use netloom_lab::stream::{Kept, Recorder};
 use netloom_lab::view::{
-    Applied, Changed, Ended, FateView, Fates, FoundPackets, LabFacts, LabStatus, LinkCounters,
-    LogLine, NodeStatus, Noting, PairReachability, Reachability, Repaired,
+    Applied, Changed, Ended, FateView, Fates, FoundPackets, LabCounts, LabFacts, LabStatus,
+    LinkCounters, LogLine, NodeStatus, Noting, PairReachability, Reachability, Repaired,
 };
 use netloom_lab::{Error, LogMark, Result, Service, Subject};
 use netloom_measure::{Interfaces, Probe};
@@ -313,6 +313,7 @@ impl Fake {
         };
         vec![
             Box::new(status()),
+            Box::new(LabCounts::of(&status())),
             Box::new(plan()),
             Box::new(netloom_model::drawing::positions(&plan())),
             Box::new(reachability()),

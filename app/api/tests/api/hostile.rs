@@ -33,7 +33,7 @@ fn bodies_have_a_limit_however_they_are_sent() {
         assert_eq!(parse(&answer).0, status, "{size} bytes in a chunk");
     }
     assert_eq!(served.fake.asked.lock().unwrap().len(), 2, "only the small ones arrive");
-    assert_eq!(served.client().call(&Status {}).unwrap(), status());
+    assert_eq!(served.client().call(&Status::whole()).unwrap(), status());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_is_no_http_is_refused_and_closed() {
         let start = String::from_utf8_lossy(&bytes[..bytes.len().min(30)]).into_owned();
         assert!(answer.is_empty() || (400..=505).contains(&parse(&answer).0), "{start:?}");
     }
-    assert_eq!(served.client().call(&Status {}).unwrap(), status());
+    assert_eq!(served.client().call(&Status::whole()).unwrap(), status());
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn callers_that_stop_in_the_middle_hold_up_nobody() {
     body.write_all(&post("content-length: 100", b"half")).unwrap();
     let silent = connect(served.path());
     let entry = packets(served.path());
-    assert_eq!(served.client().call(&Status {}).unwrap(), status());
+    assert_eq!(served.client().call(&Status::whole()).unwrap(), status());
     assert_eq!(served.client().entry("h1").unwrap().node, "h1");
     drop((half, body, silent, entry));
-    assert_eq!(served.client().call(&Status {}).unwrap(), status());
+    assert_eq!(served.client().call(&Status::whole()).unwrap(), status());
 }
 
 /// A connection to the socket of descriptors.

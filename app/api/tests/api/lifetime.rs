@@ -32,7 +32,7 @@ fn stop_leaves_no_thread_no_descriptor_and_no_socket() {
         let (threads_before, open_before) = (threads(), descriptors());
         let Served { fake, server, folder } = Served::new();
         let client = Client::connect(folder.path()).unwrap();
-        assert_eq!(client.call(&Status {}).unwrap(), status());
+        assert_eq!(client.call(&Status::whole()).unwrap(), status());
         drop(client.entry("h1").unwrap());
         assert!(threads().len() >= threads_before.len() + 2);
         server.stop();
@@ -65,7 +65,7 @@ fn the_client_starts_no_thread() {
         });
         let before = foreign();
         let client = served.client();
-        client.call(&Status {}).unwrap();
+        client.call(&Status::whole()).unwrap();
         client.call(&PLAN).unwrap();
         client.call(&ReadLog::of("h1", 0, Duration::from_millis(1))).unwrap();
         client.entry("h1").unwrap();
@@ -92,7 +92,7 @@ fn a_folder_is_served_once() {
     let fake = Arc::new(Fake::new(served.path()));
     let error = serve(served.path(), fake).unwrap_err();
     assert!(matches!(error, Error::Busy(_)), "{error}");
-    assert_eq!(served.client().call(&Status {}).unwrap(), status());
+    assert_eq!(served.client().call(&Status::whole()).unwrap(), status());
     served.client().entry("h1").unwrap();
 }
 
@@ -107,9 +107,9 @@ fn a_killed_server_s_sockets_are_replaced_and_nobody_listens_on_them() {
     let fake = Arc::new(Fake::new(folder.path()));
     let server = serve(folder.path(), fake).unwrap();
     let client = Client::connect(folder.path()).unwrap();
-    assert_eq!(client.call(&Status {}).unwrap(), status());
+    assert_eq!(client.call(&Status::whole()).unwrap(), status());
     drop(server);
-    assert!(matches!(client.call(&Status {}).unwrap_err(), Error::NotRunning(_)));
+    assert!(matches!(client.call(&Status::whole()).unwrap_err(), Error::NotRunning(_)));
     assert!(matches!(client.entry("h1").unwrap_err(), Error::NotRunning(_)));
 }
 
@@ -157,7 +157,7 @@ fn told_of(answer: &str) -> String {
         stream.write_all(answer.as_bytes()).unwrap();
     });
     let client = Client::connect(folder.path()).unwrap();
-    let told = client.call(&Status {}).unwrap_err().to_string();
+    let told = client.call(&Status::whole()).unwrap_err().to_string();
     served.join().unwrap();
     told
 }

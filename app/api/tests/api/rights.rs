@@ -53,12 +53,12 @@ fn another_user_is_refused_by_both_sockets() {
     let folder = served.path();
     let (call, entry) = as_nobody(|| {
         let client = Client::connect(folder).unwrap();
-        (client.call(&Status {}).unwrap_err(), client.entry("h1").unwrap_err())
+        (client.call(&Status::whole()).unwrap_err(), client.entry("h1").unwrap_err())
     });
     assert!(matches!(call, Error::Closed { .. }), "{call}");
     assert!(matches!(entry, Error::Closed { .. }), "{entry}");
     assert_eq!(*served.fake.asked.lock().unwrap(), [""; 0]);
-    assert_eq!(served.client().call(&Status {}).unwrap(), status());
+    assert_eq!(served.client().call(&Status::whole()).unwrap(), status());
 }
 
 #[test]

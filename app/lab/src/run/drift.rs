@@ -158,13 +158,17 @@ impl Differences {
 pub(crate) fn find(state: &State, inhabited: &LivingInits, left: &Left) -> Result<Differences> {
     let all: Vec<Slot> = state.plan.slots().collect();
     let nodes = in_parts(&all, |slot| node(state, inhabited, slot, left))?;
-    Ok(gathered(state, core(state, inhabited.core)?, nodes))
+    Ok(gathered(state, core(state, inhabited.core)?, all.into_iter().zip(nodes)))
 }
 
-/// What differs in the core, and in all nodes in the order of the plan.
-pub(crate) fn gathered(state: &State, core: Differences, nodes: Vec<OfNode>) -> Differences {
+/// What differs in the core, and in these nodes.
+pub(crate) fn gathered(
+    state: &State,
+    core: Differences,
+    nodes: impl Iterator<Item = (Slot, OfNode)>,
+) -> Differences {
     let mut found = core;
-    for (slot, of_node) in state.plan.slots().zip(nodes) {
+    for (slot, of_node) in nodes {
         for (link, end) in of_node.missing {
             found.lacks_interface(link, &end);
         }

@@ -135,6 +135,8 @@ pub(super) fn indexes(state: &State, link: &PlannedLink) -> Vec<u32> {
         LinkForm::Beside => {
             vec![link.inner_index(side), link.outer_index(side), link.port_index(side)]
         }
+        // A link straight between two nodes has nothing there.
+        _ if state.seat(link, side) != Seat::Port => vec![],
         _ => vec![link.port_index(side)],
     };
     [0, 1].into_iter().flat_map(of).collect()

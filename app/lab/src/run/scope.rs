@@ -7,8 +7,9 @@
 //! a root, a new node gets that of the node it is in, and no descriptor of a directory is handed
 //! out, since `..` leads up from one.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use netloom_filter::expand::rename;
 use netloom_flow::control::requests::{Shown as FlowShown, TraceWhat, Traced};
@@ -16,7 +17,7 @@ use netloom_measure::Probe;
 use netloom_model::Plan;
 use netloom_model::drawing::Positions;
 use netloom_model::lookup::LookupError;
-use netloom_model::plan::NodeId;
+use netloom_model::plan::{LinkId, NodeId};
 use netloom_node::entry::Entry;
 use netloom_slice::control::{Shown as Sliced, SliceShown};
 use netloom_switch::control::requests::{Answer, Request};
@@ -29,7 +30,7 @@ use crate::service::call::{Answers, Call, Inside, Named, Within};
 use crate::store::state::{SCOPE_MARK, State, make_private_dir};
 use crate::view::{
     Applied, Apply, AskPackets, AskWhy, Changed, Ended, Fates, FidelityView, FoundPackets,
-    InterfaceStatus, LabEvent, LabState, LabStatus, LinkSettings, LinkStatus, LogLine,
+    InterfaceStatus, LabCounts, LabEvent, LabState, LabStatus, LinkSettings, LinkStatus, LogLine,
     MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeState, NodeStatus, Noting,
     PairReachability, Reachability, Repaired, SwitchStatus,
 };
@@ -146,6 +147,8 @@ struct View {
     /// The plan of what is in it.
     inside: Plan,
     state: Arc<State>,
+    /// Names of links inside, by those in the lab: answers ask for each of many.
+    links: OnceLock<BTreeMap<String, String>>,
 }
 
 impl View {
@@ -154,7 +157,7 @@ impl View {
         let slot = state.plan.slot_of(root)?;
         let own = state.plan.node_at(slot)?.name.clone();
         let (prefix, inside) = (format!("{own}/"), state.plan.subtree(slot));
-        Some(View { root, own, prefix, inside, state })
+        Some(View { root, own, prefix, inside, state, links: OnceLock::new() })
     }
 
     /// Puts a lab's error into the words of this view.
@@ -319,8 +322,13 @@ impl Inside for View {
     }
 
     fn link_of(&self, link: &str) -> Option<String> {
-        let known = self.state.plan.links.iter().find(|l| l.name == link)?;
-        self.inside.links.iter().find(|l| l.id == known.id).map(|l| l.name.clone())
+        let names = self.links.get_or_init(|| {
+            let inside: BTreeMap<LinkId, &String> =
+                self.inside.links.iter().map(|l| (l.id, &l.name)).collect();
+            let all = self.state.plan.links.iter();
+            all.filter_map(|l| Some((l.name.clone(), (*inside.get(&l.id)?).clone()))).collect()
+        });
+        names.get(link).cloned()
     }
 
     fn expression(&self, expression: &mut String) -> Result<()> {
@@ -487,6 +495,22 @@ impl Named for LabStatus {
         let whole = self.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
         // A view of a starting lab, or of one kept after a failure, has the same state.
         if matches!(self.state, LabState::Up | LabState::Degraded) {
+            self.state = if whole { LabState::Up } else { LabState::Degraded };
+        }
+        self.name = inside.lab();
+        true
+    }
+}
+
+impl Named for LabCounts {
+    fn leave(&mut self, inside: &dyn Inside) -> bool {
+        for node in &mut self.troubled {
+            node.name = inside.name_of(&node.name).unwrap_or_else(|| OUTSIDE.to_owned());
+        }
+        // As of the whole status: what is outside does not count.
+        self.switches = 0;
+        if matches!(self.state, LabState::Up | LabState::Degraded) {
+            let whole = self.nodes.up == self.nodes.all;
             self.state = if whole { LabState::Up } else { LabState::Degraded };
         }
         self.name = inside.lab();

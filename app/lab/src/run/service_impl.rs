@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use netloom_measure::Probe;
 use netloom_model::Plan;
-use netloom_model::lookup::{LookupError, find_link, slot};
+use netloom_model::lookup::{LookupError, slot};
 use netloom_model::plan::{NodeId, Slot};
 use netloom_node::Users;
 use netloom_node::control::{self, Connection};
@@ -23,7 +23,7 @@ use netloom_sys::namespace;
 use rustix::process::Pid;
 
 use crate::keep::slicers;
-use crate::run::drift::Left;
+use crate::run::lists;
 use crate::run::running::{Made, Phase, Running};
 use crate::run::sources::Sources;
 use crate::run::status;
@@ -32,9 +32,7 @@ use crate::service::call::{Answers, Call, Within};
 use crate::service::calls::{self, ReadLog, calls};
 use crate::stage::users;
 use crate::store::state::State;
-use crate::view::{
-    Ended, InterfaceStatus, LabStatus, LinkStatus, LogLine, NodeStatus, Repaired, SwitchStatus,
-};
+use crate::view::{Ended, InterfaceStatus, LogLine, NodeStatus, Repaired};
 use crate::{Error, Result, Service};
 
 /// The longest plan that is taken, whatever the lab is like, and for the largest labs. 100,000 routes are 5.9 MB.
@@ -50,19 +48,6 @@ impl Running {
         log_names(node.get()).map(|name| self.folder.sockets().join(name))
     }
 
-    pub(crate) fn status(&self) -> Result<LabStatus> {
-        let state = self.state();
-        let pids = self.pids(&state.plan);
-        let whole = self.is_whole(&state, &pids);
-        let mut sources = Sources::new(self, &state, &pids);
-        // While it comes up everything differs.
-        if self.phase() == Phase::Up {
-            let core = self.inhabited(&self.work(), &state).core;
-            sources.drift = Some((Left::read(&self.folder)?, core));
-        }
-        status::read(&sources, whole)
-    }
-
     /// Whether all inits, whose pids these are, and all keepers are complete.
     pub(crate) fn is_whole(&self, state: &State, pids: &[Option<Pid>]) -> bool {
         let kept = self.kept.keepers.all().into_iter().all(|keeper| keeper.is_whole(state));
@@ -74,14 +59,6 @@ impl Running {
         let at = slot(&state.plan, node)?;
         let pids = self.pids_of(&state.plan, &BTreeSet::from([at]));
         status::read_node(&Sources::new(self, &state, &pids), at)
-    }
-
-    pub(crate) fn link(&self, link: &str) -> Result<LinkStatus> {
-        let state = self.state();
-        let (at, _) = find_link(&state.plan, link)?;
-        let slots = status::ends_and_guests(&state, &state.plan.links[at]);
-        let pids = self.pids_of(&state.plan, &slots);
-        status::read_link(&Sources::new(self, &state, &pids), at)
     }
 
     pub(crate) fn repair(&self, keep_drift: bool) -> Result<Repaired> {
@@ -135,9 +112,7 @@ impl Running {
 
     /// The nodes of the lab, or of what is in a node.
     pub(crate) fn slots_of(&self, part: Within) -> Vec<Slot> {
-        let plan = &self.state().plan;
-        let Some(root) = part.0 else { return plan.slots().collect() };
-        plan.slot_of(root).map_or_else(Vec::new, |slot| plan.descendants(slot))
+        lists::slots_within(&self.state().plan, part)
     }
 
     /// An interface of a node.
@@ -146,19 +121,13 @@ impl Running {
         found.ok_or_else(|| self.lacks("interface", format!("{node}:{name}")))
     }
 
-    /// A switch.
-    pub(crate) fn switch(&self, name: &str) -> Result<SwitchStatus> {
-        let found = self.status()?.switches.into_iter().find(|one| one.name == name);
-        found.ok_or_else(|| self.lacks("switch", name.to_owned()))
-    }
-
     /// The state of a slice.
     pub(crate) fn slice(&self, name: &str) -> Result<SliceShown> {
         let found = self.slices()?.slices.into_iter().find(|one| one.name == name);
         found.ok_or_else(|| self.lacks("slice", name.to_owned()))
     }
 
-    fn lacks(&self, kind: &'static str, name: String) -> Error {
+    pub(super) fn lacks(&self, kind: &'static str, name: String) -> Error {
         LookupError::NoPart { lab: self.state().plan.lab.clone(), kind, name }.into()
     }
 

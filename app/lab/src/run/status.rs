@@ -7,9 +7,7 @@ use std::time::Duration;
 use netloom_config::printable;
 use netloom_model::Plan;
 use netloom_model::plan::form::LinkForm;
-use netloom_model::plan::{
-    Interface, LinkSlot, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot,
-};
+use netloom_model::plan::{Interface, PlannedEnd, PlannedLink, PlannedNode, Slot, SwitchSlot};
 use netloom_netlink::{LinkInfo, Socket, diag};
 use netloom_node::control::{Answer, Connection, HealthState, NodeReport, ProgramState, Request};
 use netloom_node::spec::socket_name;
@@ -22,22 +20,20 @@ use crate::build::starting::has_work;
 use crate::keep::slicers;
 use crate::keep::switches::Switches;
 use crate::keep::wires;
-use crate::run::drift::{self, OfNode, Seen};
-use crate::run::fidelity;
+use crate::run::drift::{self, Seen};
 use crate::run::impairing;
 use crate::run::losses::{self, Between};
 use crate::run::running::Phase;
 use crate::run::sources::{Sources, traffic};
 use crate::stage::addresses::{self, Held};
-use crate::stage::lab_process::now_ns;
-use crate::stage::spaces::{in_parts, on_a_thread};
+use crate::stage::spaces::on_a_thread;
 use crate::stage::stack;
 use crate::stage::users;
 use crate::store::moved::Home;
 use crate::store::state::{Folder, State};
 use crate::view::{
-    ChildrenView, HealthView, InterfaceStatus, LabState, LabStatus, LimitsView, LinkStatus,
-    NodeState, NodeStatus, ProgramView, SwitchStatus, Traffic,
+    ChildrenView, HealthView, InterfaceStatus, LabState, LimitsView, LinkStatus, NodeState,
+    NodeStatus, ProgramView, SwitchStatus, Traffic,
 };
 use crate::{Error, Result};
 
@@ -50,48 +46,6 @@ pub(super) struct Visit {
     discipline: u64,
 }
 
-/// Reads the whole lab. `whole`: all inits and keepers are complete.
-pub(crate) fn read(sources: &Sources<'_>, whole: bool) -> Result<LabStatus> {
-    let state = sources.state;
-    let plan = &state.plan;
-    let all: Vec<&PlannedLink> = plan.links.iter().collect();
-    let between = Between::read(sources, &all, true);
-    let read = nodes(sources, &between)?;
-    sources.running.quiet.keep(plan.nodes.iter().map(|node| node.id));
-    let (nodes, differences): (Vec<NodeStatus>, Vec<OfNode>) = read.into_iter().unzip();
-    let directions = sources.running.wire_states(state);
-    let found = |slot: Slot| nodes[slot.get()].interfaces.as_slice();
-    let everywhere: Vec<Slot> = plan.slots().collect();
-    let links = plan.links.iter();
-    let links =
-        links.map(|l| link(sources, l, &between, &directions, &found, &everywhere)).collect();
-    // Without a slicer's answer the lab is shown all the same.
-    let slicer = slicers::shown(&sources.running.folder, plan).ok();
-    Ok(LabStatus {
-        name: plan.lab.clone(),
-        state: lab_state(sources, whole, nodes.iter()),
-        digest: plan.digest.clone(),
-        pid: rustix::process::getpid().as_raw_nonzero().get(),
-        since: state.since,
-        read_ns: now_ns(),
-        machine_drops: losses::of_machine(),
-        behind: fidelity::now(sources.running, plan, directions.as_ref().ok()),
-        user: state.user,
-        nodes,
-        drift: match &sources.drift {
-            Some((_, core)) => {
-                let core = drift::core(state, *core)?;
-                let doors = &sources.running.kept.keepers.doors;
-                let doors = doors.differences(&sources.running.folder, state)?;
-                drift::gathered(state, core, differences).with_doors(doors).lines(state)
-            }
-            None => vec![],
-        },
-        switches: plan.switch_slots().map(|slot| switch(sources, slot, slicer.as_ref())).collect(),
-        links,
-    })
-}
-
 /// Reads one node, by its place in the plan.
 pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus> {
     let planned = &sources.state.plan.nodes[slot];
@@ -99,27 +53,6 @@ pub(crate) fn read_node(sources: &Sources<'_>, slot: Slot) -> Result<NodeStatus>
     let between = Between::read(sources, &links.collect::<Vec<_>>(), false);
     // A thread of its own enters the namespace, and ends.
     on_a_thread(|| Ok(node(sources, slot, &between, &visit(sources, slot)?)))
-}
-
-/// Reads one link: visits the home and the current node of its interfaces.
-pub(crate) fn read_link(sources: &Sources<'_>, at: LinkSlot) -> Result<LinkStatus> {
-    let state = sources.state;
-    let planned = &state.plan.links[at];
-    let between = Between::read(sources, &[planned], false);
-    let mut found = BTreeMap::new();
-    for slot in ends_and_guests(state, planned) {
-        let visit = on_a_thread(|| visit(sources, slot))?;
-        let held = held(sources, slot, &visit);
-        found.insert(slot, interface_statuses(sources, slot, &between, &visit.seen.links, &held).0);
-    }
-    let slots: Vec<Slot> = found.keys().copied().collect();
-    let found = |slot: Slot| found.get(&slot).map_or(&[][..], Vec::as_slice);
-    // Asking the process is worth it only if there is a wire.
-    let directions = match impairing::has_wire(state, planned) {
-        true => sources.running.wire_states(state),
-        false => Ok(BTreeMap::new()),
-    };
-    Ok(link(sources, planned, &between, &directions, &found, &slots))
 }
 
 /// The nodes at the ends of a link, and those to which its interfaces were moved.
@@ -137,41 +70,50 @@ pub(crate) fn ends_and_guests(state: &State, link: &PlannedLink) -> BTreeSet<Slo
     slots
 }
 
-pub(super) fn lab_state<'n>(
-    sources: &Sources<'_>,
-    whole: bool,
-    mut nodes: impl Iterator<Item = &'n NodeStatus>,
-) -> LabState {
-    let troubled = |n: &NodeStatus| matches!(n.state, NodeState::Degraded | NodeState::Failed);
-    match sources.phase {
+/// Where a lab stands. `whole`: all inits and keepers are complete; `troubled`: a node has a program that ended with an error,
+/// lost an interface, or could not become ready.
+pub(super) fn lab_state(phase: Phase, whole: bool, troubled: bool) -> LabState {
+    match phase {
         Phase::Making | Phase::Starting => LabState::Starting,
         Phase::Failed => LabState::Failed,
-        Phase::Up | Phase::Ended if whole && !nodes.any(troubled) => LabState::Up,
+        Phase::Up | Phase::Ended if whole && !troubled => LabState::Up,
         Phase::Up | Phase::Ended => LabState::Degraded,
     }
 }
 
-/// Reads all nodes, and what differs in them.
-fn nodes(sources: &Sources<'_>, between: &Between) -> Result<Vec<(NodeStatus, OfNode)>> {
-    let all: Vec<Slot> = sources.state.plan.slots().collect();
-    in_parts(&all, |slot| {
-        let visit = visit(sources, slot)?;
-        let differs = sources
-            .drift
-            .as_ref()
-            .map(|(left, _)| drift::compared(sources.state, slot, left, &visit.seen));
-        Ok((node(sources, slot, between, &visit), differs.unwrap_or_default()))
-    })
+fn object(sources: &Sources<'_>, slot: Slot) -> String {
+    format!("node {:?}", sources.state.plan.nodes[slot].name)
+}
+
+/// Enters a node's network; a socket there, or `None` for a node that has none. The calling thread ends afterwards.
+fn enter(sources: &Sources<'_>, slot: Slot) -> Result<Option<Socket>> {
+    let Some(pid) = sources.pids[slot.get()] else { return Ok(None) };
+    // A node whose init ends meanwhile has no interfaces.
+    let Ok(ns) = namespace::network_of(pid) else { return Ok(None) };
+    let object = || object(sources, slot);
+    namespace::enter_network(ns.as_fd()).map_err(Error::of(object(), "look into"))?;
+    Socket::open_to_ask().map(Some).map_err(Error::of(object(), "open a netlink socket"))
+}
+
+/// The interfaces of a node as its links need them: without addresses. The calling thread ends afterwards.
+pub(super) fn glance(
+    sources: &Sources<'_>,
+    slot: Slot,
+    between: &Between,
+) -> Result<Vec<InterfaceStatus>> {
+    let found = match enter(sources, slot)? {
+        Some(mut socket) => {
+            socket.links().map_err(Error::of(object(sources, slot), "read its interfaces"))?
+        }
+        None => vec![],
+    };
+    Ok(interface_statuses(sources, slot, between, &found, &[]).0)
 }
 
 /// Reads a node's network from inside its namespace. The calling thread ends afterwards.
 pub(super) fn visit(sources: &Sources<'_>, slot: Slot) -> Result<Visit> {
-    let Some(pid) = sources.pids[slot.get()] else { return Ok(Visit::default()) };
-    let object = || format!("node {:?}", sources.state.plan.nodes[slot].name);
-    // A node whose init ends meanwhile has no interfaces.
-    let Ok(ns) = namespace::network_of(pid) else { return Ok(Visit::default()) };
-    namespace::enter_network(ns.as_fd()).map_err(Error::of(object(), "look into"))?;
-    let mut socket = Socket::open_to_ask().map_err(Error::of(object(), "open a netlink socket"))?;
+    let object = || object(sources, slot);
+    let Some(mut socket) = enter(sources, slot)? else { return Ok(Visit::default()) };
     let links = socket.links().map_err(Error::of(object(), "read its interfaces"))?;
     let addresses = socket.addresses().map_err(Error::of(object(), "read its addresses"))?;
     // A kernel without them has dropped nothing there.
@@ -220,13 +162,7 @@ pub(super) fn node(
     let own = own.map(|link| traffic(&link.traffic)).map(|t| t.rx_lost + t.tx_lost).sum();
     stack.splice(0..0, [("own-interfaces", own), ("discipline", found.discipline)]);
     let report = pid.and_then(|_| report(&running.folder, planned)).unwrap_or_default();
-    let programs: Vec<ProgramView> = report.programs.iter().map(program).collect();
-    let (standing, reason) = match standing(sources.phase, pid.is_some(), &report, &programs) {
-        (NodeState::Up, _) if !lost(state, planned).is_empty() => {
-            (NodeState::Degraded, Some(lost(state, planned).join("; ")))
-        }
-        found => found,
-    };
+    let (standing, reason) = standing(state, planned, sources.phase, pid.is_some(), &report);
     NodeStatus {
         name: planned.name.clone(),
         alive: pid.is_some(),
@@ -260,7 +196,7 @@ pub(super) fn node(
         drops: losses::of_node(protect.as_ref(), &interfaces, queue, stack),
         protect,
         addresses: held.iter().map(|held| held.address.to_string()).collect(),
-        programs,
+        programs: report.programs.iter().map(program).collect(),
         health: report.health.as_ref().map(health),
         interfaces,
     }
@@ -346,18 +282,30 @@ fn health(state: &HealthState) -> HealthView {
 }
 
 /// A node's state, and why it is not up.
-fn standing(
+pub(super) fn standing(
+    state: &State,
+    planned: &PlannedNode,
     phase: Phase,
     alive: bool,
     report: &NodeReport,
-    programs: &[ProgramView],
 ) -> (NodeState, Option<String>) {
-    let failed = |(i, p): (usize, &ProgramView)| {
+    match reported(phase, alive, report) {
+        (NodeState::Up, _) if !lost(state, planned).is_empty() => {
+            (NodeState::Degraded, Some(lost(state, planned).join("; ")))
+        }
+        found => found,
+    }
+}
+
+/// The same by its init's report alone.
+fn reported(phase: Phase, alive: bool, report: &NodeReport) -> (NodeState, Option<String>) {
+    let failed = |(i, p): (usize, ProgramView)| {
         let ending = p.ending().filter(|_| p.has_failed())?;
         let words = p.command.join(" ");
         Some(format!("program {} ({}) {ending}", i + 1, printable::line(&words)))
     };
-    let mut failures: Vec<String> = programs.iter().enumerate().filter_map(failed).collect();
+    let programs = report.programs.iter().map(program);
+    let mut failures: Vec<String> = programs.enumerate().filter_map(failed).collect();
     let sick = report.health.as_ref().filter(|health| health.healthy == Some(false));
     failures.extend(sick.map(|health| {
         format!("unhealthy: {}", health.reason.as_deref().unwrap_or("its check fails"))
@@ -374,6 +322,9 @@ fn standing(
 
 /// The reasons why interfaces of a node are lost.
 fn lost(state: &State, planned: &PlannedNode) -> Vec<String> {
+    if state.lost.is_empty() {
+        return vec![];
+    }
     let why = |i: &Interface| state.lost.get(&state.plan.links[i.link].id).cloned();
     planned.interfaces.iter().filter_map(why).collect()
 }
@@ -493,17 +444,36 @@ fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
 
+/// The names of the links that end in each of these switches, in the order of the plan.
+pub(super) fn links_of_switches(
+    plan: &Plan,
+    slots: &[SwitchSlot],
+) -> BTreeMap<SwitchSlot, Vec<String>> {
+    let mut all: BTreeMap<SwitchSlot, Vec<String>> =
+        slots.iter().map(|slot| (*slot, vec![])).collect();
+    for link in &plan.links {
+        let ends = link.ends.iter().filter_map(|end| match end {
+            PlannedEnd::Port { switch, .. } => Some(*switch),
+            _ => None,
+        });
+        // A link from a switch to itself is one of it.
+        for switch in ends.collect::<BTreeSet<_>>() {
+            all.entry(switch).and_modify(|names| names.push(link.name.clone()));
+        }
+    }
+    all
+}
+
+/// A switch, in which links of these names end.
 pub(super) fn switch(
     sources: &Sources<'_>,
     slot: SwitchSlot,
+    links: Vec<String>,
     slicer: Option<&Sliced>,
 ) -> SwitchStatus {
     let plan = &sources.state.plan;
     let flows = &sources.running.kept.keepers.flows;
     let switch = &plan.switches[slot];
-    let ends_here =
-        |e: &PlannedEnd| matches!(e, PlannedEnd::Port { switch, .. } if *switch == slot);
-    let links = plan.links.iter().filter(|l| l.ends.iter().any(ends_here));
     let folder = &sources.running.folder;
     let shm = switch.kind.as_shm();
     let vde = shm.and_then(|options| Switches::vde_folder(folder, &switch.name, options));
@@ -515,7 +485,7 @@ pub(super) fn switch(
         name: switch.name.clone(),
         kind: switch.kind.word().into(),
         bridge: switch.bridge.clone(),
-        links: links.map(|l| l.name.clone()).collect(),
+        links,
         openflow,
         vde: vde.map(|path| path.display().to_string()),
     }

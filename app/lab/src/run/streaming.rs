@@ -28,7 +28,8 @@ use crate::store::moved::Home;
 use crate::store::state::State;
 use crate::stream::A_TURN;
 use crate::view::{
-    self, InterfaceStatus, LabEvent, LabFacts, LabState, LinkCounters, LinkStatus, NodeStatus,
+    self, InterfaceStatus, LabEvent, LabFacts, LabState, LinkCounters, LinkStatus, NodeState,
+    NodeStatus,
 };
 
 /// The time between two readings.
@@ -261,8 +262,8 @@ impl Stream {
             true => turn(&all, &mut self.turns[1], self.share).collect(),
             false => all,
         };
-        for slot in due {
-            self.recorder.switch(status::switch(sources, slot, slicer.as_ref()));
+        for (slot, links) in status::links_of_switches(plan, &due) {
+            self.recorder.switch(status::switch(sources, slot, links, slicer.as_ref()));
         }
     }
 
@@ -275,8 +276,10 @@ impl Stream {
         // What is gone first: nodes that are gone must not decide the lab's state.
         self.recorder.only(&names, &links, &switches);
         let whole = sources.running.is_whole(state, sources.pids);
-        let nodes = self.recorder.picture().nodes.values().map(|(node, _)| node);
-        let now = status::lab_state(sources, whole, nodes);
+        let mut nodes = self.recorder.picture().nodes.values();
+        let troubled =
+            nodes.any(|(node, _)| matches!(node.state, NodeState::Degraded | NodeState::Failed));
+        let now = status::lab_state(sources.phase, whole, troubled);
         let before = self.recorder.picture().lab.as_ref().map(|lab| lab.state);
         self.recorder.lab(LabFacts {
             name: plan.lab.clone(),

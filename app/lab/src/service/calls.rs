@@ -23,15 +23,15 @@ use netloom_why::Report;
 use crate::Result;
 use crate::service::call::{Told, Within, defined};
 use crate::service::values::{
-    AnyNode, Cursor, EventId, Families, InterfaceName, LinkName, NodeName, SliceName, SwitchName,
-    Whole,
+    After, AnyNode, Cursor, EventId, Families, InterfaceName, LinkName, NodeName, Objects,
+    SliceName, SwitchName, Whole,
 };
 use crate::service::{LogMark, Service};
 use crate::view::{
     Applied, Apply, AskPackets, AskWhy, Changed, Ended, Fates, FidelityView, FoundPackets,
-    InterfaceStatus, LabEvent, LabStatus, LinkSettings, LinkStatus, LogLine, MoveInterface,
-    NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, Noting, PairReachability, Reachability,
-    Repaired, SwitchStatus,
+    InterfaceStatus, LabCounts, LabEvent, LabStatus, LinkSettings, LinkStatus, LogLine,
+    MoveInterface, NewLink, NewNode, NewSwitch, NodeSettings, NodeStatus, Noting, PairReachability,
+    Reachability, Repaired, SwitchStatus,
 };
 
 /// How long a call waits for something: up to a minute in milliseconds, not at all where nothing is said.
@@ -55,6 +55,23 @@ impl ReadLog {
         }
     }
 }
+
+macro_rules! lists {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// All of it.
+            pub fn whole() -> $name {
+                $name { after: After(None), limit: Whole(Objects::DEFAULT), of: Within::ALL }
+            }
+
+            /// The page after an object, of at most so many.
+            pub fn page(after: Option<&str>, limit: u64) -> $name {
+                $name { after: After::of(after), limit: Whole(limit), of: Within::ALL }
+            }
+        }
+    )*};
+}
+lists!(Status, ListNodes, ListLinks, ListSwitches);
 
 impl PingPair {
     /// From one node to another, in these families.
@@ -80,9 +97,29 @@ macro_rules! calls {
     ($with:ident) => { $with! {
         Status = {
             /// Show the lab's current state
+            ///
+            /// With `limit`, a page of it: so many nodes, the links at them, the switches in which these end, and manual
+            /// changes to these nodes. To read on, pass the name of the last node as `after`. `state` then knows the programs
+            /// of these nodes only; that of `/v1/lab/summary` knows all.
             GET "/v1/lab" as status, Reads, Moments;
-            => One LabStatus: "The lab with all its nodes, switches and links"
-        } do |lab, _call| lab.status();
+            /// Only nodes after this one, the last of the page before; from the first if absent
+            query after: After<NodeName>;
+            /// The most nodes
+            query limit: Objects;
+            /// The part.
+            place of: Within;
+            => One LabStatus: "The lab with its nodes, switches and links"
+        } do |lab, call| lab.status(&call);
+
+        Summary = {
+            /// Count the lab's nodes by their state, its links and its switches
+            ///
+            /// No node's network is read, so a large lab answers soon, too.
+            GET "/v1/lab/summary" as summary, Reads, Moments;
+            /// The part.
+            place of: Within;
+            => One LabCounts: "The numbers, and which nodes are not up"
+        } do |lab, call| lab.counts(call.of);
 
         Down = {
             /// Take the lab down
@@ -230,10 +267,18 @@ macro_rules! calls {
         } do |lab, call| lab.events(call.since.0.as_deref());
 
         ListNodes = {
-            /// List all nodes with their state
+            /// List nodes with their state
+            ///
+            /// All, or a page: with `limit` so many. To read on, pass the name of the last one as `after`.
             GET "/v1/nodes" as nodes, Reads, Moments;
+            /// Only nodes after this one, the last of the page before; from the first if absent
+            query after: After<NodeName>;
+            /// The most nodes
+            query limit: Objects;
+            /// The part.
+            place of: Within;
             => Many NodeStatus: "In the order of the file"
-        } do |lab, _call| lab.status().map(|status| status.nodes);
+        } do |lab, call| lab.nodes(&call);
 
         CreateNode = {
             /// Make a node
@@ -338,10 +383,18 @@ macro_rules! calls {
         } do |lab, call| lab.move_to(&call.request);
 
         ListLinks = {
-            /// List all links with their state
+            /// List links with their state
+            ///
+            /// All, or a page: with `limit` so many. To read on, pass the name of the last one as `after`.
             GET "/v1/links" as links, Reads, Moments;
+            /// Only links after this one, the last of the page before; from the first if absent
+            query after: After<LinkName>;
+            /// The most links
+            query limit: Objects;
+            /// The part.
+            place of: Within;
             => Many LinkStatus: "In the order of the file"
-        } do |lab, _call| lab.status().map(|status| status.links);
+        } do |lab, call| lab.links(&call);
 
         CreateLink = {
             /// Make a link
@@ -412,10 +465,18 @@ macro_rules! calls {
         } do |lab, call| lab.fates_of(&call.link, call.end.size(), call.after);
 
         ListSwitches = {
-            /// List all switches with their state
+            /// List switches with their state
+            ///
+            /// All, or a page: with `limit` so many. To read on, pass the name of the last one as `after`.
             GET "/v1/switches" as switches, Reads, Moments;
+            /// Only switches after this one, the last of the page before; from the first if absent
+            query after: After<SwitchName>;
+            /// The most switches
+            query limit: Objects;
+            /// The part.
+            place of: Within;
             => Many SwitchStatus: "In the order of the file"
-        } do |lab, _call| lab.status().map(|status| status.switches);
+        } do |lab, call| lab.switches(&call);
 
         CreateSwitch = {
             /// Make a switch

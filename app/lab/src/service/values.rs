@@ -164,6 +164,42 @@ impl Parameter for Option<u64> {
     }
 }
 
+/// Most objects of a page: all, or fewer.
+pub type Objects = Whole<1, 1_000_000, 1_000_000>;
+
+/// The last object of the page before; nothing: the first page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct After<T>(pub Option<T>);
+
+impl<T: From<String>> After<T> {
+    /// After the object of this name.
+    pub fn of(name: Option<&str>) -> After<T> {
+        After(name.map(|name| T::from(name.to_owned())))
+    }
+}
+
+impl<T: Named> Named for After<T> {
+    fn enter(&mut self, inside: &dyn Inside) -> Result<()> {
+        self.0.iter_mut().try_for_each(|name| name.enter(inside))
+    }
+}
+
+impl<T: Parameter> Parameter for After<T> {
+    const UNKNOWN: Option<&'static str> = T::UNKNOWN;
+
+    fn read(text: Option<&str>) -> std::result::Result<After<T>, String> {
+        text.map(|text| T::read(Some(text))).transpose().map(After)
+    }
+
+    fn write(&self) -> Option<String> {
+        self.0.as_ref().and_then(T::write)
+    }
+
+    fn schema() -> Schema {
+        T::schema()
+    }
+}
+
 /// A place in a log: the `cursor` of a line, which is when it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u64);

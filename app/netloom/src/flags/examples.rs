@@ -190,6 +190,7 @@ const USES: &[Uses] = &[
             ("netloom status", "the only lab that runs"),
             ("netloom status two-sites --json", "one of several, as JSON"),
             ("netloom status campus --on hosts.yaml", "on all hosts of a file"),
+            ("netloom status --limit 50 --after h50", "a part of a large one"),
         ],
     ),
     uses(
@@ -233,7 +234,13 @@ const USES: &[Uses] = &[
             ("netloom node delete --force h9", "whatever lives in it"),
         ],
     ),
-    uses("node list", &[("netloom node list", "use and limits of all nodes")]),
+    uses(
+        "node list",
+        &[
+            ("netloom node list", "use and limits of the nodes, 200 at a time"),
+            ("netloom node list --after h200", "the next ones"),
+        ],
+    ),
     uses(
         "node show",
         &[("netloom node show h1", "one node: limits, accounts, interfaces, programs")],

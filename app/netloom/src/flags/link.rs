@@ -3,7 +3,7 @@
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
 use netloom_model::impairment::{self, Flag};
 
-use super::{Json, Setting, setting};
+use super::{Listing, Setting, setting};
 
 // `link`.
 #[derive(Debug, Subcommand)]
@@ -14,7 +14,7 @@ pub(crate) enum Link {
     /// Delete a link and its interfaces.
     Delete(LinkName),
     /// List links with their delay, loss, rate and other settings.
-    List(Json),
+    List(Listing),
     /// Show everything about a link.
     Show(LinkShow),
     /// Change the delay, loss, rate or other settings of a link, or take it down or up; `none` removes a setting.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Json, Setting, setting};
+use super::{Listing, Setting, setting};
 
 // `node`.
 #[derive(Debug, Subcommand)]
@@ -15,7 +15,7 @@ pub(crate) enum Node {
     /// Delete a node and all nodes in it.
     Delete(NodeDelete),
     /// List nodes with their use of CPU and memory, and their limits.
-    List(Json),
+    List(Listing),
     /// Show everything about a node.
     Show(Show),
     /// Change limits, protection or root of a node; `none` removes a limit.

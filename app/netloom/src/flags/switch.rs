@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use netloom_switch::control::requests::PortKey;
 use netloom_switch::rules::{MirrorFilter, Tpid, Vid, VidSet};
 
-use super::{Json, Setting, setting};
+use super::{Listing, Setting, setting};
 
 // `switch`.
 #[derive(Debug, Subcommand)]
@@ -15,7 +15,7 @@ pub(crate) enum Switch {
     /// Delete a switch.
     Delete(SwitchDelete),
     /// List switches of all kinds.
-    List(Json),
+    List(Listing),
     /// Show everything about a switch: process, ports, counters, mirror sessions.
     Show(SwitchShow),
     /// Show a port, change its rules, or disconnect it.

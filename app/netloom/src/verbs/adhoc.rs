@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result};
 use netloom_api::Client;
-use netloom_lab::calls::Status;
 use netloom_lab::view::Changed;
 use netloom_lab::{Folder, runtime_dir};
 
@@ -44,7 +43,5 @@ pub(super) fn make(
 }
 
 fn is_empty(client: &Client) -> bool {
-    client
-        .call(&Status {})
-        .is_ok_and(|status| status.nodes.is_empty() && status.switches.is_empty())
+    labs::counts(client).is_ok_and(|all| all.nodes.all == 0 && all.switches == 0)
 }

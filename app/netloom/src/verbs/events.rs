@@ -9,7 +9,7 @@ use netloom_lab::view::{
 
 use super::listening::{Heard, Listener};
 use super::{behind, figures};
-use crate::flags::Status;
+use crate::flags::Events;
 use crate::labs::{self, Wish};
 use crate::output::{count, print, show, utc};
 
@@ -23,7 +23,7 @@ const MOST_LOSING: usize = 8;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// `netloom events`
-pub(crate) fn events(wish: &Wish, args: &Status) -> Result<i32> {
+pub(crate) fn events(wish: &Wish, args: &Events) -> Result<i32> {
     let folder = labs::chosen(wish.or(args.name.as_deref())?)?;
     // Says why, if it cannot be heard.
     drop(labs::connect_to(&folder)?);

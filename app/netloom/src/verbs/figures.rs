@@ -5,7 +5,7 @@
 use netloom_lab::view::{
     ChildrenView, DirectionView, HealthView, InterfaceStatus, LinkStatus, NodeState, NodeStatus,
     OpenflowController, OpenflowSlice, OpenflowStatus, ProgramView, ProtectView, SwitchStatus,
-    WireView,
+    TroubledNode, WireView,
 };
 
 use crate::output::{bytes, or_dash};
@@ -29,10 +29,21 @@ pub(super) const WIRES: [&str; 7] =
 
 /// A node's state in a word.
 pub(crate) fn life(node: &NodeStatus) -> &'static str {
+    word(now(node))
+}
+
+/// A node's state: the kernel's word before the lab's, which may not have noticed yet.
+fn now(node: &NodeStatus) -> NodeState {
     match node.state {
+        NodeState::Starting => NodeState::Starting,
+        _ if !node.alive => NodeState::Dead,
+        state => state,
+    }
+}
+
+fn word(state: NodeState) -> &'static str {
+    match state {
         NodeState::Starting => "starting",
-        // The kernel's word before the lab's: it may not have noticed yet.
-        _ if !node.alive => "dead",
         NodeState::Up => "up",
         NodeState::Degraded => "degraded",
         NodeState::Failed => "failed",
@@ -42,11 +53,20 @@ pub(crate) fn life(node: &NodeStatus) -> &'static str {
 
 /// A line with the reason why a node is not up.
 pub(super) fn reason(node: &NodeStatus) -> Option<String> {
-    let word = match node.state {
+    why(&node.name, now(node), node.reason.as_deref())
+}
+
+/// The same of a node that is only counted.
+pub(super) fn trouble(node: &TroubledNode) -> Option<String> {
+    why(&node.name, node.state, node.reason.as_deref())
+}
+
+fn why(name: &str, state: NodeState, reason: Option<&str>) -> Option<String> {
+    let word = match state {
         NodeState::Starting => "waits",
-        _ => life(node),
+        _ => word(state),
     };
-    node.reason.as_ref().map(|reason| format!("{} {word}: {reason}\n", node.name))
+    reason.map(|reason| format!("{name} {word}: {reason}\n"))
 }
 
 /// Causes of a node's losses that say that it did not keep up with what came, beside those of its interfaces.

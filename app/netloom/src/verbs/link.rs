@@ -1,10 +1,10 @@
 //! `link`: shows and changes links of a running lab.
 
 use anyhow::Result;
-use netloom_lab::calls::{CreateLink, DeleteLink, SetLink, ShowLink, Status};
+use netloom_lab::calls::{CreateLink, DeleteLink, ListLinks, SetLink, ShowLink};
 use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, LossView, NewLink};
 
-use super::{fates, figures};
+use super::{fates, figures, paging};
 use crate::flags::{End, Link, LinkSet};
 use crate::output::{facts, notes, or_dash, print, print_json, table};
 use crate::{Usage, labs};
@@ -13,8 +13,15 @@ use crate::{Usage, labs};
 pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
     match verb {
         Link::List(args) => {
-            let links = labs::connect(lab)?.call(&Status {})?.links;
-            if args.json { print_json(&links)? } else { print(&list_text(&links))? }
+            let client = labs::connect(lab)?;
+            let page = |after: Option<&str>, limit| client.call(&ListLinks::page(after, limit));
+            let (links, more) = paging::listed(args, page)?;
+            if args.json {
+                print_json(&links)?
+            } else {
+                print(&list_text(&links))?
+            }
+            paging::tell_more(more, links.last().map(|link| link.name.as_str()));
         }
         Link::Show(args) => {
             let link = labs::connect(lab)?.call(&ShowLink { link: args.link.word().into() })?;

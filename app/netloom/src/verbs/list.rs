@@ -1,10 +1,12 @@
 //! `ls` and `status`: running labs and their state.
 
 use anyhow::Result;
+use netloom_lab::call::Within;
 use netloom_lab::calls;
-use netloom_lab::view::{LabState, LabStatus, LabSummary, NodeStatus};
+use netloom_lab::values::Objects;
+use netloom_lab::view::{LabCounts, LabState, LabStatus, LabSummary, NodeStatus};
 
-use super::{behind, figures};
+use super::{behind, figures, paging};
 use crate::flags::{Json, Status};
 use crate::labs::{self, Wish};
 use crate::output::{count, or_dash, print, print_json, show, table};
@@ -46,23 +48,40 @@ pub(crate) fn state(state: LabState) -> &'static str {
 /// `netloom status`
 pub(crate) fn status(wish: &Wish, args: &Status) -> Result<i32> {
     let client = labs::connect(wish.or(args.name.as_deref())?)?;
-    let status = client.call(&calls::Status {})?;
+    let (args, after) = (&args.listing, args.listing.after.as_deref());
+    let limit = paging::limit(args).unwrap_or(Objects::DEFAULT);
+    let asked = client.call(&calls::Status::page(after, limit));
+    let status = paging::or_whole(args, asked, || client.call(&calls::Status::whole()))?;
     if args.json {
         print_json(&status)?;
-    } else {
-        show(&text(&status))?;
+        return Ok(0);
     }
+    let last = status.nodes.last().map(|node| node.name.as_str());
+    // A page that is not full is the last one.
+    let more = status.nodes.len() as u64 == limit
+        && !client.call(&calls::ListNodes::page(last, 1))?.is_empty();
+    // Of a part nothing follows about the whole.
+    let all = match more || after.is_some() {
+        true => client.call(&calls::Summary { of: Within::ALL })?,
+        false => LabCounts::of(&status),
+    };
+    show(&text(&status, &all))?;
+    paging::tell_more(more, last);
     Ok(0)
 }
 
-fn text(status: &LabStatus) -> String {
+fn text(status: &LabStatus, all: &LabCounts) -> String {
     let mut text = format!(
-        "lab {}: {}, {}, {}\n\n",
+        "lab {}: {}, {}, {}\n",
         status.name,
-        state(status.state),
-        count(status.nodes.len(), "node"),
-        count(status.links.len(), "link")
+        state(all.state),
+        count(all.nodes.all, "node"),
+        count(all.links.all, "link")
     );
+    if all.nodes.all > status.nodes.len() {
+        text.push_str(&numbers(all));
+    }
+    text.push('\n');
     text.push_str(&node_table(&status.nodes));
     let reasons = status.nodes.iter().filter_map(figures::reason);
     let told: String =
@@ -96,6 +115,33 @@ fn text(status: &LabStatus) -> String {
     }
     text
 }
+
+/// How many nodes are in which state, and the first that are not up: of a lab of which only a part is shown.
+fn numbers(all: &LabCounts) -> String {
+    let LabCounts { nodes, troubled, .. } = all;
+    let states = [
+        (nodes.up, "up"),
+        (nodes.starting, "starting"),
+        (nodes.degraded, "degraded"),
+        (nodes.failed, "failed"),
+        (nodes.dead, "dead"),
+    ];
+    let words = states.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = words.map(|(count, word)| format!("{count} {word}")).collect();
+    let mut text = format!("nodes: {}\n", words.join(", "));
+    let not_up = nodes.all - nodes.up;
+    if not_up > 0 {
+        let shown = troubled.iter().take(MOST_NAMES).map(|node| node.name.as_str());
+        let more = not_up.checked_sub(MOST_NAMES).filter(|more| *more > 0);
+        let more = more.map(|more| format!("and {more} more"));
+        let names: Vec<&str> = shown.chain(more.as_deref()).collect();
+        text.push_str(&format!("not up: {}\n", names.join(" ")));
+    }
+    text
+}
+
+/// The most nodes that are named as not up.
+const MOST_NAMES: usize = 20;
 
 /// A column of the node table: its header, and a node's value.
 type Column = (&'static str, fn(&NodeStatus) -> String);
@@ -151,8 +197,37 @@ fn addresses(node: &NodeStatus) -> String {
 mod tests {
     use netloom_lab::view::SwitchStatus;
 
+    use netloom_lab::view::{NodeState, TroubledNode};
+
     use super::*;
     use crate::verbs::samples;
+
+    /// The text of a lab that is shown as a whole.
+    fn text(status: &LabStatus) -> String {
+        super::text(status, &LabCounts::of(status))
+    }
+
+    #[test]
+    fn a_part_of_a_lab_has_the_numbers_of_the_whole() {
+        let status = samples::status();
+        let mut all = LabCounts::of(&status);
+        all.nodes.all = 10_000;
+        all.nodes.up = 9_970;
+        all.nodes.dead = 30;
+        all.links.all = 20_000;
+        let dead = |n| TroubledNode { name: format!("n{n}"), state: NodeState::Dead, reason: None };
+        all.troubled = (0..30).map(dead).collect();
+        let shown = super::text(&status, &all);
+        let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
+        let head = format!(
+            "lab fake: degraded, 10000 nodes, 20000 links\nnodes: 9970 up, 30 dead\nnot up: {} and 10 more\n\nNODE  STATE",
+            names.join(" ")
+        );
+        assert!(shown.starts_with(&head), "{shown}");
+        (all.nodes.up, all.nodes.dead) = (10_000, 0);
+        let shown = super::text(&status, &all);
+        assert!(shown.contains("20000 links\nnodes: 10000 up\n\nNODE"), "{shown}");
+    }
 
     #[test]
     fn figures_that_there_are_get_a_column() {

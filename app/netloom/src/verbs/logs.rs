@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use netloom_api::Client;
 use netloom_lab::call::Within;
-use netloom_lab::calls::{ReadLog, ShowPlan, Status};
+use netloom_lab::calls::{ListNodes, ReadLog, ShowPlan};
 use netloom_lab::view::LogLine;
 use netloom_model::plan::PlannedNode;
 use netloom_node::log::Record;
@@ -62,7 +62,7 @@ fn talkers(client: &Client) -> netloom_api::Result<Vec<String>> {
     let has_commands = |n: &PlannedNode| !n.setup.is_empty() || !n.exec.is_empty();
     let commands: Vec<bool> =
         client.call(&ShowPlan { of: Within::ALL })?.nodes.iter().map(has_commands).collect();
-    let nodes = client.call(&Status {})?.nodes.into_iter().enumerate();
+    let nodes = client.call(&ListNodes::whole())?.into_iter().enumerate();
     let may = |i: usize| commands.get(i).copied().unwrap_or(false);
     let talks = nodes.filter(|(i, n)| !n.alive || !n.programs.is_empty() || may(*i));
     Ok(talks.map(|(_, n)| n.name).collect())

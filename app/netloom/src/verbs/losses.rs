@@ -58,7 +58,7 @@ pub(super) fn show(lab: Option<&str>, last: Option<Duration>, json: bool) -> Res
     let client = labs::connect(lab)?;
     let (status, last, losses) = match last {
         None => {
-            let status = client.call(&calls::Status {})?;
+            let status = client.call(&calls::Status::whole())?;
             let losses = of(&status);
             (status, None, losses)
         }
@@ -76,13 +76,13 @@ pub(super) fn show(lab: Option<&str>, last: Option<Duration>, json: bool) -> Res
 /// Two readings, this far apart, or less when the program is told to end.
 fn between(client: &Client, last: Duration) -> Result<(LabStatus, Option<Duration>, Vec<Loss>)> {
     let signals = super::ending()?;
-    let before = of(&client.call(&calls::Status {})?);
+    let before = of(&client.call(&calls::Status::whole())?);
     let begun = Instant::now();
     let mut wait = [PollFd::new(&signals, PollFlags::IN)];
     let time = netloom_sys::process::timespec(last);
     // Interrupted or not: what was lost until now is told.
     let _ = rustix::event::poll(&mut wait, Some(&time));
-    let now = client.call(&calls::Status {})?;
+    let now = client.call(&calls::Status::whole())?;
     let losses = since(of(&now), &before);
     Ok((now, Some(begun.elapsed()), losses))
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use netloom_lab::calls::{CreateNode, DeleteNode, Move, MoveControl, SetNode, ShowNode, Status};
+use netloom_lab::calls::{CreateNode, DeleteNode, ListNodes, Move, MoveControl, SetNode, ShowNode};
 use netloom_lab::view::{
     Changed, MoveInterface, NewNode, NodeSettings, NodeStatus, ProgramView, ProtectView,
 };
 
 use super::adhoc::each_once;
-use super::{adhoc, enter, figures};
+use super::{adhoc, enter, figures, paging};
 use crate::flags::{self, Node, NodeCreate, Setting};
 use crate::labs;
 use crate::output::{facts, notes, or_dash, print, print_json, table};
@@ -21,7 +21,13 @@ pub(crate) fn node(lab: Option<&str>, verb: Node) -> Result<i32> {
         Node::Delete(args) => told(
             &labs::connect(lab)?.call(&DeleteNode { node: args.node.into(), force: args.force })?,
         ),
-        Node::List(args) => list(&labs::connect(lab)?.call(&Status {})?.nodes, args.json)?,
+        Node::List(args) => {
+            let client = labs::connect(lab)?;
+            let page = |after: Option<&str>, limit| client.call(&ListNodes::page(after, limit));
+            let (nodes, more) = paging::listed(&args, page)?;
+            list(&nodes, args.json)?;
+            paging::tell_more(more, nodes.last().map(|node| node.name.as_str()));
+        }
         Node::Show(args) => {
             show(&labs::connect(lab)?.call(&ShowNode { node: args.node.into() })?, args.json)?
         }

@@ -6,10 +6,10 @@ use anyhow::Result;
 use netloom_api::Client;
 use netloom_fidelity::LATE_NS;
 use netloom_lab::call::Within;
-use netloom_lab::calls::{self, PingPair, ShowFidelity, ShowPlan, Status};
+use netloom_lab::calls::{self, PingPair, ShowFidelity, ShowPlan};
 use netloom_lab::values::{Families, Whole};
 use netloom_lab::view::{
-    Family, FidelityView, LabStatus, PairFamily, PairReachability, Reachability,
+    Family, FidelityView, LabCounts, NodeState, PairFamily, PairReachability, Reachability,
 };
 use netloom_model::Plan;
 use netloom_model::plan::PlannedLink;
@@ -110,7 +110,7 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
         if let Some(why) = too_slow(&plan, args.timeout) {
             tell_line!("netloom: warning: {why}");
         }
-        tell_dead(&client.call(&Status {})?);
+        tell_dead(&labs::counts(&client)?);
         if let Some(before) = before {
             tell_late(&client, &before, args.timeout);
         }
@@ -119,8 +119,8 @@ fn all(lab: Option<&str>, args: &Ping, families: &[u8]) -> Result<i32> {
 }
 
 /// Nodes that cannot answer.
-fn tell_dead(status: &LabStatus) {
-    let dead = status.nodes.iter().filter(|node| !node.alive);
+fn tell_dead(all: &LabCounts) {
+    let dead = all.troubled.iter().filter(|node| node.state == NodeState::Dead);
     let dead: Vec<String> = dead.take(LIST_LIMIT).map(|node| format!("{:?}", node.name)).collect();
     if !dead.is_empty() {
         tell_line!(

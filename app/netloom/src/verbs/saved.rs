@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use netloom_lab::call::Within;
-use netloom_lab::calls::{AskSwitch, ShowPlan, Status};
+use netloom_lab::calls::{AskSwitch, ListLinks, ShowPlan};
 use netloom_model::kinds::SwitchKind;
 use netloom_model::kinds::shm::{PortVlan, ShmSwitch};
 use netloom_model::plan::port_names::shortened_port_name;
@@ -29,7 +29,7 @@ pub(crate) fn export(lab: Option<&str>, args: &ExportLab) -> Result<i32> {
             shown.ports.iter().for_each(|port| take_rules(options, port));
         }
     }
-    let links = client.call(&Status {})?.links;
+    let links = client.call(&ListLinks::whole())?;
     let down = links.iter().filter(|link| link.down).map(|link| link.name.as_str());
     let text = text(&plan, down, args.output.as_deref())?;
     match &args.output {

@@ -10,13 +10,14 @@ mod text;
 use anyhow::{Context, Result, bail};
 use netloom_api::Client;
 use netloom_flow::control::requests::{PortShown as FlowPort, Shown as FlowShown};
-use netloom_lab::calls::{AskSwitch, CreateSwitch, DeleteSwitch, ShowOpenflow, Status};
+use netloom_lab::calls::{AskSwitch, CreateSwitch, DeleteSwitch, ListSwitches, ShowOpenflow};
 use netloom_lab::view::{Changed, NewSwitch, SwitchStatus};
 use netloom_switch::control::requests::{Answer, MacTable, PortKey, PortShown, Request, Shown};
 use netloom_switch::rules::{Direction, Mirror, Source, Vlan};
 use serde::Serialize;
 
 use super::adhoc::{self, each_once};
+use super::paging;
 use crate::flags::{
     MirrorAdd, MirrorChange, MirrorDirection, PortVlan, Switch, SwitchCreate, SwitchMac,
     SwitchMirror, SwitchPort,
@@ -54,8 +55,17 @@ pub(crate) fn switch(lab: Option<&str>, verb: Switch) -> Result<i32> {
             );
         }
         Switch::List(args) => {
-            let all = all(&labs::connect(lab)?)?;
-            if args.json { print_json(&all)? } else { print(&text::list(&all))? }
+            let client = labs::connect(lab)?;
+            let page = |after: Option<&str>, limit| client.call(&ListSwitches::page(after, limit));
+            let (switches, more) = paging::listed(&args, page)?;
+            let all: Vec<Whole> =
+                switches.into_iter().map(|status| whole(&client, status)).collect();
+            if args.json {
+                print_json(&all)?
+            } else {
+                print(&text::list(&all))?
+            }
+            paging::tell_more(more, all.last().map(|one| one.status.name.as_str()));
         }
         Switch::Show(args) => {
             let whole = one(&labs::connect(lab)?, &args.switch)?;
@@ -83,19 +93,16 @@ fn create(lab: Option<&str>, args: SwitchCreate) -> Result<()> {
     Ok(())
 }
 
-/// All switches; one whose process does not answer is listed without its data.
-fn all(client: &Client) -> Result<Vec<Whole>> {
-    let switches = client.call(&Status {})?.switches;
-    Ok(switches.into_iter().map(|status| whole(client, status)).collect())
-}
-
 fn one(client: &Client, name: &str) -> Result<Whole> {
-    let lab = client.call(&Status {})?;
-    let known: Vec<String> = lab.switches.iter().map(|s| s.name.clone()).collect();
-    match lab.switches.into_iter().find(|s| s.name == name) {
-        Some(status) => Ok(whole(client, status)),
-        None if known.is_empty() => bail!("switch {name:?}: lab {:?} has no switch", lab.name),
-        None => bail!("switch {name:?}: not in lab {:?}; it has {}", lab.name, known.join(", ")),
+    let switches = client.call(&ListSwitches::whole())?;
+    let known: Vec<String> = switches.iter().map(|s| s.name.clone()).collect();
+    if let Some(status) = switches.into_iter().find(|s| s.name == name) {
+        return Ok(whole(client, status));
+    }
+    let lab = labs::counts(client)?.name;
+    match known.is_empty() {
+        true => bail!("switch {name:?}: lab {lab:?} has no switch"),
+        false => bail!("switch {name:?}: not in lab {lab:?}; it has {}", known.join(", ")),
     }
 }
 
@@ -179,7 +186,7 @@ fn port(client: &Client, args: &SwitchPort) -> Result<()> {
 
 /// The kind of a switch; a name without a switch is told by whatever is asked next.
 fn kind_of(client: &Client, switch: &str) -> Result<String> {
-    let found = client.call(&Status {})?.switches.into_iter().find(|s| s.name == switch);
+    let found = client.call(&ListSwitches::whole())?.into_iter().find(|s| s.name == switch);
     Ok(found.map_or_else(String::new, |s| s.kind))
 }
 

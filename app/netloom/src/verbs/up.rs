@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use netloom_lab::Event;
 use netloom_lab::call::Within;
-use netloom_lab::calls::{Repair, Status};
+use netloom_lab::calls::Repair;
 use netloom_lab::launch::{Launch, Options, Outcome};
 use netloom_lab::view::LabState;
 use netloom_lab::{Folder, Service, State, UNRECORDED, runtime_dir};
@@ -107,14 +107,13 @@ fn tell_standing(lab: &str, troubles: &[String]) -> Result<i32> {
     }
     let folder = Folder::new(&runtime_dir()?, lab);
     // A lab that ends at this moment is not this verb's failure.
-    let Ok(Ok(status)) = labs::connect_to(&folder).map(|client| client.call(&Status {})) else {
-        return Ok(0);
-    };
-    if !matches!(status.state, LabState::Degraded | LabState::Failed) {
+    let Ok(client) = labs::connect_to(&folder) else { return Ok(0) };
+    let Ok(all) = labs::counts(&client) else { return Ok(0) };
+    if !matches!(all.state, LabState::Degraded | LabState::Failed) {
         return Ok(0);
     }
     tell_line!("netloom: lab {lab:?} is up, but degraded; `netloom up --replace` recreates it");
-    status.nodes.iter().filter_map(figures::reason).for_each(|line| tell!("{line}"));
+    all.troubled.iter().filter_map(figures::trouble).for_each(|line| tell!("{line}"));
     Ok(1)
 }
 
