@@ -26,6 +26,8 @@ const PACKET_SHOW_INFO: u32 = 1;
 const PACKET_INFO: u16 = 0;
 /// `INET_DIAG_SKMEMINFO`, an attribute that is asked for by its bit.
 const MEMORY: u16 = 7;
+/// `INET_DIAG_SKV6ONLY`.
+const V6ONLY: u16 = 11;
 
 /// A socket's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +109,8 @@ pub struct SocketInfo {
     /// Of a listening socket: connections that wait to be accepted, and how many may; of others: bytes that wait to be read,
     /// and bytes on their way. `None` where the kernel does not tell.
     pub queue: Option<(u32, u32)>,
+    /// A socket of IPv6 that takes no IPv4 (IPV6_V6ONLY), as far as the kernel tells.
+    pub six_only: bool,
     /// Room for what is received. `None` where the kernel does not tell.
     pub room: Option<Room>,
 }
@@ -267,8 +271,14 @@ fn read_inet(protocol: Protocol, message: &Message<'_>) -> Option<SocketInfo> {
         interface: u32_at(message.payload, 40).filter(|index| *index != 0),
         inode: u32_at(message.payload, 68)?,
         queue: u32_at(message.payload, 56).zip(u32_at(message.payload, 60)),
+        six_only: message.payload.get(72..).is_some_and(six_only),
         room: message.payload.get(72..).and_then(room),
     })
+}
+
+/// `INET_DIAG_SKV6ONLY`, which the kernel tells unasked of sockets without a peer.
+fn six_only(list: &[u8]) -> bool {
+    attributes(list).any(|(kind, value)| kind == V6ONLY && value.first() == Some(&1))
 }
 
 /// `SK_MEMINFO_*` of `linux/sock_diag.h`: what is taken is the first word, the most the second, drops the ninth.
@@ -301,6 +311,7 @@ fn packet(interface: u32, inode: u32) -> SocketInfo {
         interface: Some(interface).filter(|index| *index != 0),
         inode,
         queue: None,
+        six_only: false,
         room: None,
     }
 }

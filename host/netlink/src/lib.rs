@@ -30,6 +30,7 @@ mod query;
 mod route;
 mod rule;
 mod settle;
+mod snapshot;
 mod socket;
 mod spaces;
 mod tunnel;
@@ -46,13 +47,14 @@ pub use forwarding::{
     LOCAL_TABLE, MAIN_TABLE, UseNeighbour, changes as forwarding_changes,
 };
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
-pub use lookup::{Found, Lookup, PathAnswer};
+pub use lookup::{Found, Lookup, Matched, PathAnswer};
 pub use query::{
     AddressInfo, DisciplineInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind,
     Traffic,
 };
 pub use route::{DeleteRoute, Multipath, Route};
 pub use rule::{DeleteRule, KernelRule, RuleInfo};
+pub use snapshot::Snapshot;
 pub use socket::Socket;
 pub use spaces::ManySpaces;
 pub use tunnel::{RedirectAll, VxlanSpec};

@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::address::{family, ip};
 use crate::decode::{Message, attributes, u8_at, u32_at};
 use crate::encode::Encoder;
@@ -32,6 +34,15 @@ pub enum PathAnswer {
     /// an unreachable one, EACCES by a prohibit one (`fib_props`); of forwarded packets also EHOSTUNREACH without
     /// forwarding, EINVAL or EXDEV by the reverse path filter.
     Dropped(i32),
+}
+
+/// The route that packets take, as it stands in its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Its destination.
+    pub to: IpNet,
+    /// Its table.
+    pub table: u32,
 }
 
 /// The path of packets to an address.
@@ -95,6 +106,42 @@ impl Socket {
         }
     }
 }
+
+impl Socket {
+    /// The route that packets take, as it stands in its table; `None` where the kernel does not tell: they are dropped, or it is too
+    /// old (before Linux 4.13).
+    ///
+    /// # Errors
+    /// As [`Socket::route_to`].
+    pub fn matched_route(&mut self, lookup: &Lookup) -> Result<Option<Matched>> {
+        let object = format!("route to {}", lookup.to);
+        let mut question = question(lookup);
+        question[HEADER + 8..HEADER + 12]
+            .copy_from_slice(&RTM_F_FIB_MATCH_AND_LOOKUP_TABLE.to_ne_bytes());
+        self.ask(&mut question, (&object, "look up"), &DROPPED, |m| Some(matched(m)))
+            .map(Option::flatten)
+    }
+}
+
+fn matched(message: &Message<'_>) -> Option<Matched> {
+    let (family, length) = (u8_at(message.payload, 0)?, u8_at(message.payload, 1)?);
+    let mut table = u32::from(u8_at(message.payload, 4)?);
+    let mut to: IpAddr = match family {
+        AF_INET => IpAddr::from([0; 4]),
+        _ => IpAddr::from([0; 16]),
+    };
+    for (kind, value) in attributes(message.payload.get(12..)?) {
+        match kind {
+            RTA_DST => to = read_ip(family, value)?,
+            RTA_TABLE => table = u32_at(value, 0)?,
+            _ => {}
+        }
+    }
+    Some(Matched { to: IpNet::new(to, length).ok()?, table })
+}
+
+/// Asks for the route in its table instead of the path, and for that table: without, IPv4 tells `main` of each.
+const RTM_F_FIB_MATCH_AND_LOOKUP_TABLE: u32 = 0x2000 | 0x1000;
 
 /// The kernel's errors for packets that it drops.
 const DROPPED: [i32; 5] =

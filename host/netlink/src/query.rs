@@ -88,6 +88,8 @@ pub struct LinkInfo {
     pub mtu: u32,
     /// Whether it is set up.
     pub up: bool,
+    /// Whether it asks for hardware addresses, and answers who asks for its own.
+    pub arp: bool,
     /// Whether it has a carrier.
     pub carrier: bool,
     /// The kernel's summary of its state.

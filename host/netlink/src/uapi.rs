@@ -46,6 +46,7 @@ pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;
 
 pub(crate) const IFF_UP: u32 = 0x1;
+pub(crate) const IFF_NOARP: u32 = 0x80;
 pub(crate) const IFF_PROMISC: u32 = 0x100;
 
 pub(crate) const IFLA_ADDRESS: u16 = 1;

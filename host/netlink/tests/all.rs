@@ -12,4 +12,5 @@ pub(crate) mod fresh;
 mod links;
 mod nat;
 mod settle;
+mod snapshot;
 mod watch;

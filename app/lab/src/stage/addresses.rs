@@ -98,6 +98,7 @@ mod tests {
             mac: None,
             mtu: 1500,
             up: true,
+            arp: true,
             carrier: true,
             operational: netloom_netlink::Operational::Up,
             kind: None,

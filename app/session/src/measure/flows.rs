@@ -383,6 +383,7 @@ mod tests {
             interface: None,
             inode: 1,
             queue: None,
+            six_only: false,
             room: None,
         };
         let (a, b) = (address(1), address(2));

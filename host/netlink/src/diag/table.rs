@@ -39,6 +39,7 @@ pub(super) fn parse_inet(protocol: Protocol, text: &str) -> Vec<SocketInfo> {
             interface: None,
             inode: fields.get(9)?.parse().ok()?,
             queue: None,
+            six_only: false,
             room: None,
         })
     };

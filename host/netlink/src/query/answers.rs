@@ -21,6 +21,7 @@ pub(super) fn read_link(message: &Message<'_>) -> Option<LinkInfo> {
         mac: None,
         mtu: 0,
         up: u32_at(message.payload, 8)? & IFF_UP != 0,
+        arp: u32_at(message.payload, 8)? & IFF_NOARP == 0,
         carrier: false,
         operational: Operational::Unknown,
         kind: None,
