@@ -299,6 +299,15 @@ pub(crate) enum Verb {
         #[arg(long)]
         captures: Option<PathBuf>,
     },
+    /// Reads what networks of a lab's nodes were given, as JSON, or puts it.
+    #[command(hide = true)]
+    NetworkState {
+        /// `read` or `put`.
+        #[arg(value_parser = ["read", "put"])]
+        what: String,
+        /// The lab.
+        name: String,
+    },
     /// Answers a question inside a node.
     #[command(hide = true)]
     Probe {

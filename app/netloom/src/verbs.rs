@@ -151,6 +151,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::TestLab { starter, name, file, ignore_limits, captures } => {
             test::lab(starter, &file, &name, ignore_limits, captures.as_deref())
         }
+        Verb::NetworkState { what, name } => match what.as_str() {
+            "read" => why::state::read(&name),
+            _ => why::state::put(&name),
+        },
         Verb::Probe { asked } => test::probe(&asked),
         Verb::RecordProcess { starter, folder, keep, inside } => {
             record::process(starter, &folder, keep, inside)

@@ -21,6 +21,7 @@ mod graph;
 mod hash;
 mod hints;
 pub(crate) mod hosts;
+mod isolated;
 mod linking;
 pub(crate) mod mac;
 pub(crate) mod names;

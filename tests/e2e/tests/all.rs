@@ -122,4 +122,5 @@ mod why;
 mod why_losses;
 mod why_more;
 mod why_past;
+mod why_try;
 mod wire;

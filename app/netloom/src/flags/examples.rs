@@ -741,6 +741,10 @@ const USES: &[Uses] = &[
         examples: &[
             ("netloom why h1 web", "where echo requests of h1 to web are lost, and why"),
             ("netloom why h1 web 80/tcp", "the same of a connection to port 80"),
+            (
+                "netloom why h1 web 80/tcp --try",
+                "and whether what is proposed helps, in a copy of the lab",
+            ),
             ("netloom why h1 web 53/udp -6 --json", "of datagrams over IPv6, for programs"),
         ],
         exit: &[("1", "The flow does not arrive.")],

@@ -33,6 +33,10 @@ pub(crate) struct Why {
     /// Ask the recording about packets before this time.
     #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with_all = ["last", "losses"])]
     pub(crate) until: Option<u64>,
+    /// Do what is proposed in a copy of the lab beside it, send the same packets there, and tell whether it helps. The copy is
+    /// taken down again.
+    #[arg(long = "try", conflicts_with_all = ["losses", "last", "since", "until"])]
+    pub(crate) attempt: bool,
     /// Only IPv4.
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use netloom_api::Client;
 use netloom_lab::call::Within;
 use netloom_lab::calls::{AskSwitch, ListLinks, ShowPlan};
 use netloom_model::kinds::SwitchKind;
@@ -19,6 +20,19 @@ use crate::{labs, output};
 /// `netloom export lab`
 pub(crate) fn export(lab: Option<&str>, args: &ExportLab) -> Result<i32> {
     let client = labs::connect(args.name.as_deref().or(lab))?;
+    let plan = now(&client)?;
+    let links = client.call(&ListLinks::whole())?;
+    let down = links.iter().filter(|link| link.down).map(|link| link.name.as_str());
+    let text = text(&plan, down, args.output.as_deref())?;
+    match &args.output {
+        Some(file) => write(file, &text, args.force)?,
+        None => output::print(&text)?,
+    }
+    Ok(0)
+}
+
+/// The plan of a running lab, with the rules that ports of its shared-memory switches have now.
+pub(super) fn now(client: &Client) -> Result<Plan> {
     let mut plan = client.call(&ShowPlan { of: Within::ALL })?;
     for at in plan.switch_slots() {
         let switch = &mut plan.switches[at];
@@ -29,14 +43,7 @@ pub(crate) fn export(lab: Option<&str>, args: &ExportLab) -> Result<i32> {
             shown.ports.iter().for_each(|port| take_rules(options, port));
         }
     }
-    let links = client.call(&ListLinks::whole())?;
-    let down = links.iter().filter(|link| link.down).map(|link| link.name.as_str());
-    let text = text(&plan, down, args.output.as_deref())?;
-    match &args.output {
-        Some(file) => write(file, &text, args.force)?,
-        None => output::print(&text)?,
-    }
-    Ok(0)
+    Ok(plan)
 }
 
 /// The text for a file at a path, from which its paths are relative.

@@ -88,7 +88,7 @@ fn folder_of(lab: &str) -> Result<Option<Folder>> {
 
 fn status(lab: &str) -> Result<Told> {
     let Some(folder) = folder_of(lab)? else { return Ok(Told::NoLab {}) };
-    Ok(Told::Status(Box::new(labs::connect_to(&folder)?.call(&Status {})?)))
+    Ok(Told::Status(Box::new(labs::connect_to(&folder)?.call(&Status::whole())?)))
 }
 
 fn take_down(lab: &str) -> Result<Told> {
@@ -250,7 +250,7 @@ fn mend(part: &Prepare, outcome: Outcome) -> Result<Told> {
 /// Pings from the nodes that are here.
 fn pinged(question: &PingFrom) -> Result<Told> {
     let Some(folder) = folder_of(&question.lab)? else { return Ok(Told::NoLab {}) };
-    let status = labs::connect_to(&folder)?.call(&Status {})?;
+    let status = labs::connect_to(&folder)?.call(&Status::whole())?;
     let pid = |name: &str| {
         let node = status.nodes.iter().find(|node| node.name == name)?;
         node.pid.and_then(Pid::from_raw)

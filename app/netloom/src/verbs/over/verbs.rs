@@ -306,7 +306,7 @@ pub(crate) fn status(wish: &Wish, args: &Status, on: &Path) -> Result<i32> {
     if found.iter().all(|on| on.lab.is_none()) && whole {
         return Err(netloom_lab::Error::NoLab(lab).into());
     }
-    if args.json {
+    if args.listing.json {
         output::print_json(&found)?;
     } else {
         output::show(&status_text(&lab, &found))?;
