@@ -44,6 +44,10 @@ pub struct Interface {
     pub rp_filter: u32,
     /// Whose questions for hardware addresses it leaves unanswered: the larger one of this interface's `arp_ignore` and `all`'s.
     pub arp_ignore: u32,
+    /// Whether it neither asks for hardware addresses nor answers questions for its own.
+    pub no_arp: bool,
+    /// Whether IPv6 is off on it (`disable_ipv6`), which keeps addresses of IPv6 away.
+    pub ipv6_off: bool,
     /// The bridge that it is a port of.
     pub bridge: Option<String>,
     /// Its queueing discipline, unless it is the kernel's own.
@@ -103,6 +107,10 @@ pub struct Listener {
     pub protocol: u8,
     /// Where it listens.
     pub local: SocketAddr,
+    /// The index of the only interface from which it takes packets.
+    pub device: Option<u32>,
+    /// Whether a socket of IPv6 takes no IPv4.
+    pub six_only: bool,
     /// Connections that wait to be accepted, and how many may, where the kernel tells.
     pub queue: Option<(u32, u32)>,
     /// Bytes that wait to be read as the kernel counts them, how many may, and packets that were dropped.
@@ -136,6 +144,8 @@ pub struct Node {
     pub heard: Vec<Neighbour>,
     /// Rules of policy routing that refuse, as `ip rule` says them.
     pub refusing_rules: Vec<String>,
+    /// Rules of policy routing that depend on a mark, as `ip rule` says them.
+    pub marked_rules: Vec<String>,
     /// Sockets of TCP that listen and sockets of UDP without a peer.
     pub listeners: Vec<Listener>,
     /// All rules of nftables; `None` if they could not be read.
@@ -217,7 +227,7 @@ pub enum Refusal {
 /// A route that discards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discarding {
-    /// `blackhole`, `unreachable` or `prohibit`.
+    /// `blackhole`, `unreachable` or `prohibit`; `throw` ends its table and leaves packets to the rules after it.
     pub kind: &'static str,
     /// Its destination.
     pub to: IpNet,
@@ -225,6 +235,15 @@ pub struct Discarding {
     pub table: u32,
     /// Who installed it, `RTPROT_*`.
     pub origin: u8,
+}
+
+/// The route that packets take, as it stands in its table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Its destination.
+    pub to: IpNet,
+    /// Its table.
+    pub table: u32,
 }
 
 /// A node's interface that can be reached on a segment.
@@ -361,6 +380,18 @@ pub trait Facts {
     /// # Errors
     /// It cannot be asked.
     fn route(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Routed, Self::Error>;
+
+    /// The route by which the last look-up was answered; `None` where it is not known.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn matched(
+        &mut self,
+        _node: &str,
+        _lookup: &Lookup<'_>,
+    ) -> Result<Option<Matched>, Self::Error> {
+        Ok(None)
+    }
 
     /// The routes of a node that discard packets to a destination.
     ///

@@ -19,9 +19,11 @@ impl<F: Facts> Walker<'_, F> {
         let to = self.walk.places.len();
         let mut found = Vec::new();
         found.extend(self.port_of_bridge(node, own));
+        found.extend(self.without_arp(node, own));
         if next.life == Life::Up {
             found.extend(self.port_of_bridge(next, far));
             found.extend(self.silent(next, far, target));
+            found.extend(self.without_arp(next, far));
         }
         if let IpAddr::V4(target) = target {
             let ends =
@@ -32,8 +34,23 @@ impl<F: Facts> Walker<'_, F> {
             found.extend(stops);
         }
         for cause in found {
-            self.add(Stop { from: before + 1, to, share: Share::Resolution, cause });
+            // Who does not ask sends packets all the same, to a hardware address that nobody has.
+            let asks = node.interface(own).is_none_or(|i| !i.no_arp);
+            let share = if asks { Share::Resolution } else { Share::All };
+            self.add(Stop { from: before + 1, to, share, cause });
         }
+    }
+
+    /// An interface with the flag NOARP neither asks nor answers, in both families (netdevice(7)).
+    fn without_arp(&self, node: &Node, interface: &str) -> Option<Cause> {
+        node.interface(interface).filter(|found| found.no_arp)?;
+        let name = &node.name;
+        let text = format!(
+            "{name}:{interface} neither asks for hardware addresses nor answers questions for its own"
+        );
+        let cause = Cause::new(CauseName::NeighbourSilent, format!("node {name}"), text)
+            .evidence(format!("{name}:{interface} has the flag NOARP"));
+        Some(cause.mend(self.exec(name, &format!("ip link set {interface} arp on"))))
     }
 
     /// ip-sysctl.rst, `arp_ignore`: 8 is silence; 1 and 2 keep to addresses of the interface itself.

@@ -5,19 +5,24 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::cause::{Cause, CauseName};
-use crate::facts::{Discarding, Facts, Life, Lookup, Node, PlannedInterface, Refusal, Routed};
+use crate::facts::{
+    Discarding, Facts, Life, Lookup, Matched, Node, PlannedInterface, Refusal, Routed,
+};
 use crate::walk::{Decision, Deviation, Walker};
+
+/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
+const MAIN: u32 = 254;
 
 /// A next hop of the plan.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedHop {
     /// The route's destination; `None` for the interface's own segment.
-    to: Option<IpNet>,
-    hops: Vec<(Option<IpAddr>, String)>,
+    pub(crate) to: Option<IpNet>,
+    pub(crate) hops: Vec<(Option<IpAddr>, String)>,
 }
 
 impl PlannedHop {
-    fn first(&self) -> Option<&(Option<IpAddr>, String)> {
+    pub(crate) fn first(&self) -> Option<&(Option<IpAddr>, String)> {
         self.hops.first()
     }
 }
@@ -52,7 +57,8 @@ impl<F: Facts> Walker<'_, F> {
                 Ok(Decision::Nowhere)
             }
             Routed::Leaves { interface, via, .. } => {
-                self.note_deviation(node, &interface, via);
+                self.note_deviation(node, came, &interface, via)?;
+                self.marked(node);
                 self.forwards6(node, came);
                 Ok(Decision::Onward { interface, via })
             }
@@ -109,56 +115,6 @@ impl<F: Facts> Walker<'_, F> {
         }
     }
 
-    /// A planned address that is not there: or its interface is not, or is down.
-    pub(crate) fn lacks_address(
-        &self,
-        node: &Node,
-        planned: &PlannedInterface,
-        address: IpAddr,
-    ) -> Cause {
-        let (name, interface) = (&node.name, &planned.name);
-        let place = format!("node {name}");
-        let net = planned.addresses.iter().find(|net| net.addr() == address);
-        match node.interface(interface) {
-            None => Cause::new(
-                CauseName::InterfaceMissing,
-                place,
-                format!("interface {interface} is not in node {name}"),
-            )
-            .evidence(format!(
-                "the plan has {name}:{interface} as an end of link {}",
-                planned.link
-            )),
-            Some(found) if !found.up => self.down(node, interface),
-            Some(found) => {
-                let has: Vec<String> = found.addresses.iter().map(IpNet::to_string).collect();
-                let other = found
-                    .addresses
-                    .iter()
-                    .any(|n| n.addr().is_ipv4() == address.is_ipv4() && !local(n));
-                let (cause, text) = match other {
-                    true => (
-                        CauseName::WrongAddress,
-                        format!("{name}:{interface} has another address than the plan's {address}"),
-                    ),
-                    false => (
-                        CauseName::AddressMissing,
-                        format!("{name}:{interface} lacks its address {address}"),
-                    ),
-                };
-                let cause = Cause::new(cause, place, text);
-                let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
-                let cause = cause.evidence(format!("addresses of {name}:{interface} are {has}"));
-                match net {
-                    Some(net) => {
-                        cause.mend(self.exec(name, &format!("ip addr add {net} dev {interface}")))
-                    }
-                    None => cause,
-                }
-            }
-        }
-    }
-
     pub(crate) fn down(&self, node: &Node, interface: &str) -> Cause {
         let name = &node.name;
         let planned = node.planned_interface(interface);
@@ -175,9 +131,15 @@ impl<F: Facts> Walker<'_, F> {
     }
 
     /// Notes a route that differs from the plan's. It is a cause only if packets do not go on from there.
-    fn note_deviation(&mut self, node: &Node, interface: &str, via: Option<IpAddr>) {
+    fn note_deviation(
+        &mut self,
+        node: &Node,
+        came: Option<&str>,
+        interface: &str,
+        via: Option<IpAddr>,
+    ) -> Result<(), F::Error> {
         let to = self.flow.destination;
-        let Some(plan) = planned(node, to) else { return };
+        let Some(plan) = planned(node, to) else { return Ok(()) };
         let same = plan.hops.iter().any(|(planned, name)| *planned == via && name == interface);
         if same && plan.hops.len() > 1 && self.walk.branch.is_none() {
             let (here, name, count) = (self.walk.places.len(), &node.name, plan.hops.len());
@@ -186,7 +148,7 @@ impl<F: Facts> Walker<'_, F> {
                 "node {name} has {count} next hops of equal cost to {to}, and the probe may take another one than {interface}"
             ));
         }
-        let Some((first, by)) = plan.first().filter(|_| !same) else { return };
+        let Some((first, by)) = plan.first().filter(|_| !same) else { return Ok(()) };
         let hop = |via: Option<IpAddr>, by: &str| match via {
             Some(via) => format!("{via} by {by}"),
             None => format!("the segment of {by} itself"),
@@ -197,13 +159,40 @@ impl<F: Facts> Walker<'_, F> {
             hop(via, interface),
             hop(*first, by)
         );
-        let mend = match (plan.to, first) {
-            (Some(prefix), Some(via)) => format!("ip route replace {prefix} via {via} dev {by}"),
-            (Some(prefix), None) => format!("ip route replace {prefix} dev {by}"),
-            (None, _) => format!("ip route replace {to} dev {by}"),
+        let lookup = Lookup { to, came: came.map(|interface| (self.flow.source, interface)) };
+        let matched = self.facts.matched(name, &lookup)?;
+        // A route that stands before the plan's own hides it.
+        let hides =
+            |found: &Matched| found.table != MAIN || plan.to.is_none_or(|to| to != found.to);
+        let (mend, found) = match (matched.filter(hides), plan.to, first) {
+            (Some(Matched { to, table }), ..) => {
+                let table = table_name(table);
+                (
+                    format!("ip route del {to} table {table}"),
+                    Some(format!("its route {to} of table {table} comes before the plan's")),
+                )
+            }
+            (None, Some(prefix), Some(via)) => {
+                (format!("ip route replace {prefix} via {via} dev {by}"), None)
+            }
+            (None, Some(prefix), None) => (format!("ip route replace {prefix} dev {by}"), None),
+            (None, None, _) => (format!("ip route replace {to} dev {by}"), None),
         };
+        let text = found.map_or(text.clone(), |found| format!("{text}; {found}"));
         let mend = self.exec(name, &mend);
         self.deviation.get_or_insert(Deviation { node: name.clone(), text, mend });
+        Ok(())
+    }
+
+    /// Rules that depend on a mark: a look-up has none.
+    fn marked(&mut self, node: &Node) {
+        let (at, name) = (self.walk.places.len(), &node.name);
+        for rule in &node.marked_rules {
+            let text = format!(
+                "whether rule of routing `{rule}` of node {name} takes the packet depends on its mark, which is not known"
+            );
+            self.doubt(at, at, text);
+        }
     }
 
     /// `ip6_forward` of `net/ipv6/ip6_output.c` asks the setting of the whole namespace; a look-up does not.
@@ -226,17 +215,26 @@ impl<F: Facts> Walker<'_, F> {
         .mend(self.exec(name, &format!("sysctl -w {setting}=1")))
     }
 
+    /// The setting of IPv4 that keeps a node from forwarding what comes by an interface: that of all sets those of each.
+    fn four_setting(node: &Node, came: &str) -> String {
+        let others = node.interfaces.iter().any(|i| i.name != "lo" && i.name != came && i.forwards);
+        match others {
+            true => format!("net.ipv4.conf.{}.forwarding", came.replace('.', "/")),
+            false => "net.ipv4.ip_forward".to_owned(),
+        }
+    }
+
     fn refused(
         &mut self,
         node: &Node,
         came: Option<&str>,
         refusal: Refusal,
     ) -> Result<(), F::Error> {
-        let Some(interface) = came else { return self.own_refusal(node, refusal) };
+        let Some(interface) = came else { return self.own_refusal(node, None, refusal) };
         let own = Lookup { to: self.flow.destination, came: None };
         match self.facts.route(&node.name, &own)? {
             Routed::Refused(own) => {
-                self.own_refusal(node, own)?;
+                self.own_refusal(node, came, own)?;
                 // What is for the node itself need not be forwarded.
                 if node.name != self.flow.to {
                     self.off(node, interface);
@@ -252,7 +250,7 @@ impl<F: Facts> Walker<'_, F> {
         let of_four = self.flow.destination.is_ipv4();
         let off = node.interface(came).is_some_and(|i| of_four && !i.forwards);
         if off {
-            let cause = self.not_forwarding(node, "net.ipv4.ip_forward");
+            let cause = self.not_forwarding(node, &Self::four_setting(node, came));
             self.stop(cause);
         }
         off
@@ -290,7 +288,7 @@ impl<F: Facts> Walker<'_, F> {
             2 => by.is_none(),
             _ => false,
         };
-        if !refused && let Some(cause) = self.by_policy(node, refusal)? {
+        if !refused && let Some(cause) = self.by_policy(node, Some(came), refusal)? {
             self.stop(cause);
             return Ok(());
         }
@@ -327,8 +325,19 @@ impl<F: Facts> Walker<'_, F> {
     }
 
     /// The node has no way by itself.
-    fn own_refusal(&mut self, node: &Node, refusal: Refusal) -> Result<(), F::Error> {
+    fn own_refusal(
+        &mut self,
+        node: &Node,
+        came: Option<&str>,
+        refusal: Refusal,
+    ) -> Result<(), F::Error> {
         let to = self.flow.destination;
+        if refusal == Refusal::NoRoute
+            && let Some(found) = self.by_policy(node, came, refusal)?
+        {
+            self.stop(found);
+            return Ok(());
+        }
         let (cause, kind) = match refusal {
             // A node's own packets meet no reverse path filter.
             Refusal::NoRoute | Refusal::ReversePath => {
@@ -348,7 +357,7 @@ impl<F: Facts> Walker<'_, F> {
         let all = self.facts.discarding(&node.name, to)?;
         let fitting = all.iter().filter(|r| r.kind == kind && r.to.contains(&to));
         if fitting.clone().next().is_none()
-            && let Some(found) = self.by_policy(node, refusal)?
+            && let Some(found) = self.by_policy(node, came, refusal)?
         {
             self.stop(found);
             return Ok(());
@@ -369,124 +378,9 @@ impl<F: Facts> Walker<'_, F> {
         self.stop(found);
         Ok(())
     }
-
-    /// A rule of policy routing, or a route of a table that such a rule leads to.
-    fn by_policy(&mut self, node: &Node, refusal: Refusal) -> Result<Option<Cause>, F::Error> {
-        let (to, name) = (self.flow.destination, &node.name);
-        let (cause, kind) = match refusal {
-            Refusal::Invalid => (CauseName::BlackholeRoute, "blackhole"),
-            Refusal::Unreachable => (CauseName::UnreachableRoute, "unreachable"),
-            Refusal::Prohibited => (CauseName::ProhibitRoute, "prohibit"),
-            _ => return Ok(None),
-        };
-        let place = format!("node {name}");
-        let all = self.facts.discarding(name, to)?;
-        let fitting = all.iter().filter(|r| r.kind == kind && r.to.contains(&to));
-        if let Some(Discarding { to: prefix, table, .. }) =
-            fitting.max_by_key(|r| r.to.prefix_len())
-        {
-            let shown = table_name(*table);
-            let text = format!(
-                "a {kind} route of table {shown} of node {name} discards packets from {}",
-                self.flow.source
-            );
-            let cause = Cause::new(cause, place, text)
-                .evidence(format!(
-                    "{kind} {prefix} in table {shown} of node {name}, to which a rule leads"
-                ))
-                .mend(self.exec(name, &format!("ip route del {kind} {prefix} table {shown}")));
-            return Ok(Some(cause));
-        }
-        let of_kind: Vec<&String> =
-            node.refusing_rules.iter().filter(|words| words.ends_with(kind)).collect();
-        if of_kind.is_empty() {
-            return Ok(None);
-        }
-        let text = format!(
-            "a rule of policy routing in node {name} refuses packets from {} to {to}",
-            self.flow.source
-        );
-        let mut found = Cause::new(CauseName::RefusingRule, place, text);
-        found.evidence = of_kind.iter().map(|words| format!("rule {words}")).collect();
-        if let [one] = of_kind.as_slice()
-            && let Some((priority, _)) = one.split_once(':')
-        {
-            found = found.mend(self.exec(name, &format!("ip rule del pref {priority}")));
-        }
-        Ok(Some(found))
-    }
-
-    /// No route: or what the plan's route needs is not there.
-    fn without_route(&mut self, node: &Node) -> Result<Cause, F::Error> {
-        let (to, name) = (self.flow.destination, &node.name);
-        let plan = planned(node, to);
-        let first = plan.as_ref().and_then(PlannedHop::first);
-        let needed = first.and_then(|(via, by)| {
-            let interface = node.planned_interface(by)?;
-            let hop = via.unwrap_or(to);
-            let own = interface.addresses.iter().find(|net| net.contains(&hop))?;
-            Some((interface, own.addr()))
-        });
-        if let Some((interface, own)) = needed {
-            let found = node.interface(&interface.name);
-            if found.is_none()
-                && let Some(dead) = self.dead_peer(name, &interface.name)?
-            {
-                return Ok(dead);
-            }
-            if found.is_none_or(|i| !i.up || i.addresses.iter().all(|net| net.addr() != own)) {
-                let mut cause = self
-                    .lacks_address(node, interface, own)
-                    .evidence(format!("so node {name} has no route to {to}"));
-                self.also_route(&mut cause, name, plan.as_ref());
-                return Ok(cause);
-            }
-        }
-        let cause = Cause::new(
-            CauseName::NoRoute,
-            format!("node {name}"),
-            format!("node {name} has no route to {to}"),
-        );
-        Ok(match (plan.as_ref().and_then(|plan| plan.to), first) {
-            (Some(prefix), Some((via, by))) => {
-                let via = via.map_or_else(String::new, |via| format!(" via {via}"));
-                cause
-                    .evidence(format!("the plan's route {prefix}{via} dev {by} is not there"))
-                    .mend(self.exec(name, &format!("ip route add {prefix}{via} dev {by}")))
-            }
-            _ => cause.evidence(format!("neither the kernel nor the plan of node {name} has one")),
-        })
-    }
-
-    /// The node at the other end of a link, if it has ended: the interface went with its network.
-    fn dead_peer(&mut self, node: &str, interface: &str) -> Result<Option<Cause>, F::Error> {
-        let mut stations = self.facts.stations(node, interface, self.flow.destination)?;
-        // A link between two nodes has one station.
-        let Some(peer) = stations.pop().filter(|_| stations.is_empty()) else { return Ok(None) };
-        if self.facts.crossed(node, interface, &peer)?.len() != 1 {
-            return Ok(None);
-        }
-        let dead = self.facts.node(&peer.node)?.life == Life::Dead;
-        Ok(dead.then(|| self.ended(&peer.node)))
-    }
-
-    /// With an address, routes over it went away, and do not come back with it.
-    fn also_route(&self, cause: &mut Cause, name: &str, plan: Option<&PlannedHop>) {
-        let Some(PlannedHop { to: Some(prefix), hops }) = plan else { return };
-        let Some((via, by)) = hops.first() else { return };
-        // A link brings back the routes over it with its carrier.
-        let Some(mend) = cause.mend.take_if(|_| cause.name != CauseName::CableOut) else { return };
-        let via = via.map_or_else(String::new, |via| format!(" via {via}"));
-        let route = self.exec(name, &format!("ip route add {prefix}{via} dev {by}"));
-        cause.mend = Some(format!("{mend} && {route}"));
-    }
 }
 
-fn local(net: &IpNet) -> bool {
-    matches!(net.addr(), IpAddr::V6(six) if six.is_unicast_link_local()) || net.addr().is_loopback()
-}
-
-fn table_name(table: u32) -> String {
+pub(crate) fn table_name(table: u32) -> String {
     match table {
         254 => "main".into(),
         255 => "local".into(),

@@ -5,11 +5,9 @@
 //! on after a stop where it can, by the plan where the kernel has no way, so that a second cause is found, too.
 //! [`Stop::from`] and [`Stop::to`] say how many places a packet that is stopped here has passed at least and at most.
 
-use std::rc::Rc;
-
 use crate::cause::{Cause, CauseName};
 use crate::facts::{Facts, Life, Lookup, Node, Routed};
-use crate::flow::{Flow, Place, Protocol};
+use crate::flow::{Flow, Place};
 use crate::nft::Hook;
 
 /// Most nodes on a way: each is asked, which takes time.
@@ -126,22 +124,27 @@ pub(crate) struct Walker<'a, F: Facts> {
 /// # Errors
 /// What `facts` cannot answer.
 pub fn walk<F: Facts>(facts: &mut F, flow: &Flow, seen_by: &[String]) -> Result<Walk, F::Error> {
-    let walk = Walk::default();
-    let mut walker = Walker {
-        facts,
-        flow,
-        seen_by,
-        walk,
-        deviation: None,
-        mtu: None,
-        hops_left: None,
-        redirected: false,
-        translated: Translated::default(),
-    };
+    let mut walker = Walker::new(facts, flow, seen_by);
     walker.run()?;
     let Walker { mut walk, translated, .. } = walker;
     walk.doubt_behind(translated);
     Ok(walk)
+}
+
+impl<'a, F: Facts> Walker<'a, F> {
+    fn new(facts: &'a mut F, flow: &'a Flow, seen_by: &'a [String]) -> Walker<'a, F> {
+        Walker {
+            facts,
+            flow,
+            seen_by,
+            walk: Walk::default(),
+            deviation: None,
+            mtu: None,
+            hops_left: None,
+            redirected: false,
+            translated: Translated::default(),
+        }
+    }
 }
 
 impl<F: Facts> Walker<'_, F> {
@@ -287,113 +290,6 @@ impl<F: Facts> Walker<'_, F> {
                 ),
             );
         }
-    }
-
-    /// What the receiver does with a packet.
-    fn deliver(&mut self, node: &Rc<Node>, came: Option<&str>) {
-        self.hook(node, Hook::Input, came, None);
-        if self.flow.answers || self.redirected || node.life != Life::Up {
-            return;
-        }
-        match self.flow.protocol {
-            Protocol::Icmp => self.echo(node),
-            Protocol::Tcp | Protocol::Udp => self.listeners(node),
-        }
-    }
-
-    /// ip-sysctl.rst, `icmp_echo_ignore_all`.
-    fn echo(&mut self, node: &Node) {
-        let (ignores, dotted) = match self.flow.destination.is_ipv4() {
-            true => (node.ignores_echo, "net.ipv4.icmp_echo_ignore_all"),
-            false => (node.ignores_echo6, "net.ipv6.icmp.echo_ignore_all"),
-        };
-        if !ignores {
-            return;
-        }
-        let name = &node.name;
-        let setting = dotted.rsplit('.').next().unwrap_or(dotted);
-        let cause = Cause::new(
-            CauseName::EchoIgnored,
-            format!("node {name}"),
-            format!("node {name} leaves echo requests unanswered"),
-        );
-        let cause = cause
-            .evidence(format!("{setting} is 1"))
-            .mend(self.exec(name, &format!("sysctl -w {dotted}=0")));
-        self.stop(cause);
-    }
-
-    /// A segment for a port without a socket is answered by a reset (RFC 9293 section 3.10.7.1), a datagram by ICMP
-    /// port unreachable (RFC 1122 section 4.1.3.1).
-    fn listeners(&mut self, node: &Node) {
-        let (port, to) = (self.flow.ports[1], self.flow.destination);
-        let protocol = self.flow.protocol.number(to.is_ipv4());
-        let of_port =
-            |l: &&crate::facts::Listener| l.protocol == protocol && l.local.port() == port;
-        let all: Vec<_> = node.listeners.iter().filter(of_port).collect();
-        let takes = |l: &&&crate::facts::Listener| {
-            // A socket of IPv6 may be bound to an address of IPv4 (ipv6(7)).
-            let ip = l.local.ip().to_canonical();
-            // An unspecified address of IPv6 takes IPv4, too, unless IPV6_V6ONLY is set (ipv6(7)).
-            ip == to || (ip.is_unspecified() && (ip.is_ipv6() || to.is_ipv4()))
-        };
-        let name = &node.name;
-        let proto = self.flow.protocol.name();
-        match all.iter().find(takes) {
-            Some(found) => {
-                self.backlog(name, found.queue);
-                self.buffer(name, found.room);
-            }
-            None if all.is_empty() => {
-                let text = format!("nothing in node {name} takes {proto} on port {port}");
-                let cause = Cause::new(CauseName::NothingListens, format!("node {name}"), text);
-                self.stop(
-                    cause.evidence(format!("node {name} has no {proto} socket for port {port}")),
-                );
-            }
-            None => {
-                let at: Vec<String> = all.iter().map(|l| l.local.to_string()).collect();
-                let text = format!("port {port} of node {name} is served at another address only");
-                let cause = Cause::new(CauseName::ListensElsewhere, format!("node {name}"), text);
-                let has = format!("its {proto} socket is bound to {}, not to {to}", at.join(", "));
-                self.stop(cause.evidence(has));
-            }
-        }
-    }
-
-    /// A full queue drops requests for connections (listen(2), `sk_acceptq_is_full`).
-    fn backlog(&mut self, name: &str, queue: Option<(u32, u32)>) {
-        let Some((waiting, room)) = queue.filter(|(waiting, room)| waiting > room) else { return };
-        let port = self.flow.ports[1];
-        let cause = Cause::new(
-            CauseName::BacklogFull,
-            format!("node {name}"),
-            format!("the program on port {port} of node {name} does not accept connections"),
-        );
-        self.stop(
-            cause.evidence(format!("{waiting} connections wait to be accepted, and {room} may")),
-        );
-    }
-
-    /// A datagram that finds no room is dropped (`__udp_enqueue_schedule_skb`). Even an empty one needs this much.
-    fn buffer(&mut self, name: &str, room: Option<(u32, u32, u32)>) {
-        const LEAST: u32 = 512;
-        let full = |(used, most, dropped): &(u32, u32, u32)| {
-            *dropped > 0 && used.saturating_add(LEAST) > *most
-        };
-        let udp = self.flow.protocol == Protocol::Udp;
-        let Some((used, most, dropped)) = room.filter(full).filter(|_| udp) else { return };
-        let port = self.flow.ports[1];
-        let cause = Cause::new(
-            CauseName::BufferFull,
-            format!("node {name}"),
-            format!(
-                "the program on port {port} of node {name} does not read, and its socket has no more room"
-            ),
-        );
-        self.stop(cause.evidence(format!(
-            "{used} bytes of its receive buffer of {most} are taken, and it has dropped {dropped} datagrams"
-        )));
     }
 
     /// What comes to a protected node beyond its budget is dropped before the node has it.

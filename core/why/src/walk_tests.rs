@@ -10,7 +10,7 @@ use crate::facts::*;
 use crate::judge::{Observed, Outcome};
 use crate::nft::{Attached, Chain, Expression, Family, Rule, Ruleset, Verdict as RuleVerdict};
 use crate::report::{Report, Sighting, Verdict};
-use crate::{Basis, CauseName, judge};
+use crate::{Basis, CauseName, Protocol, judge};
 
 /// A route: to what, by which gateway and interface, and of which kind.
 type Way = (ipnet::IpNet, Option<IpAddr>, String, &'static str);
@@ -71,6 +71,8 @@ impl Office {
         let listener = Listener {
             protocol: 6,
             local: "0.0.0.0:80".parse().unwrap(),
+            device: None,
+            six_only: false,
             queue: Some((0, 128)),
             room: None,
         };
@@ -162,6 +164,7 @@ impl Office {
                     .and_then(|i| i.addresses.first())
                     .map(|net| net.addr()),
             },
+            Some((.., "throw")) => Routed::Refused(Refusal::NoRoute),
             Some((.., "blackhole")) => Routed::Refused(Refusal::Invalid),
             Some((.., "prohibit")) => Routed::Refused(Refusal::Prohibited),
             Some(_) => Routed::Refused(Refusal::Unreachable),
@@ -270,6 +273,12 @@ impl Facts for Office {
             return Ok(Routed::Refused(Refusal::Invalid));
         }
         Ok(own)
+    }
+
+    fn matched(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Option<Matched>, Self::Error> {
+        let fitting = self.routes[node].iter().filter(|route| route.0.contains(&lookup.to));
+        let best = fitting.max_by_key(|route| route.0.prefix_len());
+        Ok(best.map(|route| Matched { to: route.0, table: 254 }))
     }
 
     fn discarding(&mut self, node: &str, _: IpAddr) -> Result<Vec<Discarding>, Self::Error> {
@@ -794,7 +803,14 @@ fn queues_and_buffers_without_room_are_told() {
     assert_eq!(report.hindrances[0].name, CauseName::QueueDrops);
     let mut office = Office::new();
     let local = "0.0.0.0:53".parse().unwrap();
-    let full = Listener { protocol: 17, local, queue: None, room: Some((2300, 2304, 4)) };
+    let full = Listener {
+        protocol: 17,
+        local,
+        device: None,
+        six_only: false,
+        queue: None,
+        room: Some((2300, 2304, 4)),
+    };
     office.at("web").listeners.push(full);
     let flow = Flow { protocol: Protocol::Udp, ports: [40_000, 53], ..flow() };
     let found = walk(&mut office, &flow, &[]).unwrap();
@@ -827,6 +843,8 @@ fn learning() -> Office {
         let listens = Listener {
             protocol: 6,
             local: "0.0.0.0:179".parse().unwrap(),
+            device: None,
+            six_only: false,
             queue: None,
             room: None,
         };
@@ -918,7 +936,14 @@ fn name_servers_that_are_nowhere_or_silent_hinder() {
         "{report:#?}"
     );
     let local = "0.0.0.0:53".parse().unwrap();
-    office.at("web").listeners.push(Listener { protocol: 17, local, queue: None, room: None });
+    office.at("web").listeners.push(Listener {
+        protocol: 17,
+        local,
+        device: None,
+        six_only: false,
+        queue: None,
+        room: None,
+    });
     assert!(office.ask_both(8, 8, Outcome::Answered).hindrances.is_empty());
 }
 
@@ -936,4 +961,140 @@ fn budgets_hinder_and_a_full_table_of_connections_stops() {
     );
     office.at("r1").tracked = Some((3, 4));
     assert!(office.ask(4, Outcome::Silence).causes.is_empty());
+}
+
+#[test]
+fn a_setting_of_one_interface_is_told_from_that_of_all() {
+    let mut office = Office::new();
+    office.at("r1").interfaces[0].forwards = false;
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::ForwardingOff, "node r1".into()));
+    let mend = "netloom -l t exec r1 -- sysctl -w net.ipv4.conf.eth0.forwarding=1";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    assert!(report.causes[0].evidence[0].contains("conf.eth0.forwarding"), "{report:#?}");
+}
+
+#[test]
+fn a_route_that_hides_the_plan_s_is_removed_and_not_replaced() {
+    let mut office = Office::new();
+    let hides = (net("10.2.0.1/32"), Some(ip("10.1.0.99")), "eth1".to_owned(), "unicast");
+    office.routes.get_mut("r1").unwrap().push(hides);
+    let report = office.ask(5, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::WrongGateway, "node r1".into()));
+    let mend = "netloom -l t exec r1 -- ip route del 10.2.0.1/32 table main";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+}
+
+#[test]
+fn a_throw_route_and_a_segment_without_its_route_are_named() {
+    let mut office = Office::new();
+    office.route_away("r1", "10.2.0.0/24");
+    office.discard("r1", "10.2.0.1/32", "throw");
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NoRoute, "node r1".into()));
+    let mend = "netloom -l t exec r1 -- ip route del throw 10.2.0.1/32 table main";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    let mut office = Office::new();
+    office.route_away("r2", "10.2.0.0/24");
+    let report = office.ask(6, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NoRoute, "node r2".into()));
+    let mend = "netloom -l t exec r2 -- ip route add 10.2.0.0/24 dev eth1 src 10.2.0.254";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+}
+
+#[test]
+fn rules_that_refuse_count_only_if_they_may_take_the_flow() {
+    let refused = |rule: &str| {
+        let mut office = Office::new();
+        office.route_away("r1", "10.2.0.0/24");
+        office.at("r1").refusing_rules = vec![rule.to_owned()];
+        office.ask(4, Outcome::Silence).causes[0].name
+    };
+    for rule in [
+        "9: from all unreachable",
+        "9: from 10.0.0.1/32 unreachable",
+        "9: from all to 10.2.0.0/24 iif eth0 unreachable",
+    ] {
+        assert_eq!(refused(rule), CauseName::RefusingRule, "{rule}");
+    }
+    for rule in [
+        "9: from 10.0.0.2/32 unreachable",
+        "9: from all to 10.3.0.0/24 unreachable",
+        "9: from all iif eth1 unreachable",
+        "9: from all fwmark 0x1 unreachable",
+        "9: not from all unreachable",
+        "9: from all prohibit",
+    ] {
+        assert_eq!(refused(rule), CauseName::NoRoute, "{rule}");
+    }
+}
+
+#[test]
+fn an_interface_without_arp_neither_asks_nor_answers() {
+    let mut office = Office::new();
+    office.at("r2").interfaces[0].no_arp = true;
+    let report = unresolved(&mut office, 4, 6);
+    assert_eq!(only(&report), (CauseName::NeighbourSilent, "node r2".into()));
+    let mend = "netloom -l t exec r2 -- ip link set eth0 arp on";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    // Who does not ask sends to nobody: the packet leaves, and does not come in.
+    let mut office = Office::new();
+    office.at("r1").interfaces[1].no_arp = true;
+    let report = office.ask(5, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::NeighbourSilent, "node r1".into()));
+}
+
+#[test]
+fn sockets_of_one_family_or_one_interface_listen_elsewhere() {
+    let mut office = Office::new();
+    office.at("web").listeners[0].local = "[::]:80".parse().unwrap();
+    assert!(walk(&mut office, &flow(), &[]).unwrap().stops.is_empty());
+    office.at("web").listeners[0].six_only = true;
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert_eq!(found.stops[0].cause.name, CauseName::ListensElsewhere);
+    assert!(found.stops[0].cause.evidence[0].contains("[::]:80 (IPv6 only)"), "{found:#?}");
+    let mut office = Office::new();
+    office.at("web").listeners[0].device = Some(4711);
+    let found = walk(&mut office, &flow(), &[]).unwrap();
+    assert_eq!(found.stops[0].cause.name, CauseName::ListensElsewhere);
+    let own = office.at("web").interfaces[0].index;
+    office.at("web").listeners[0].device = Some(own);
+    assert!(walk(&mut office, &flow(), &[]).unwrap().stops.is_empty());
+}
+
+#[test]
+fn a_source_that_the_plan_does_not_give_is_the_cause_of_its_missing_way_back() {
+    let mut office = Office::new();
+    office.at("h1").interfaces[0].addresses.push(net("192.0.2.5/32"));
+    let flow = Flow { source: ip("192.0.2.5"), ..flow() };
+    let back = walk(&mut office, &flow.back(), &[]).unwrap();
+    let found = back.stops.iter().find(|stop| stop.cause.name == CauseName::WrongAddress);
+    let cause = &found.expect("a wrong address").cause;
+    assert_eq!(cause.place, "node h1", "{back:#?}");
+    let mend = "netloom -l t exec h1 -- ip route replace 0.0.0.0/0 via 10.0.0.254 dev eth0";
+    assert_eq!(cause.mend.as_deref(), Some(mend));
+}
+
+#[test]
+fn an_address_of_a_family_that_is_off_needs_the_family_first() {
+    let office = Office::new();
+    let mut web = office.nodes["web"].clone();
+    web.planned[0].addresses.push(net("fd00::1/64"));
+    web.interfaces[0].ipv6_off = true;
+    let flow = flow();
+    let mut office = office;
+    let walker = Walker::new(&mut office, &flow, &[]);
+    let cause = walker.lacks_address(&web, &web.planned[0], ip("fd00::1"));
+    let mend = "netloom -l t exec web -- sysctl -w net.ipv6.conf.eth0.disable_ipv6=0 \
+                && netloom -l t exec web -- ip addr add fd00::1/64 dev eth0";
+    assert_eq!(cause.mend.as_deref(), Some(mend));
+}
+
+#[test]
+fn a_rule_that_depends_on_a_mark_is_a_doubt() {
+    let mut office = Office::new();
+    office.at("r1").marked_rules = vec!["9: from all fwmark 0x1 lookup 100".into()];
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(report.verdict, Verdict::NotKnown, "{report:#?}");
+    assert!(report.missing.iter().any(|text| text.contains("fwmark 0x1")), "{report:#?}");
 }

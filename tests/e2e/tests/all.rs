@@ -119,6 +119,7 @@ mod vm_vhost;
 mod walls;
 mod whole_machine;
 mod why;
+mod why_details;
 mod why_losses;
 mod why_more;
 mod why_past;

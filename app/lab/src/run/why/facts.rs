@@ -16,8 +16,8 @@ use netloom_switch::rules::Vlan;
 use netloom_sys::namespace;
 use netloom_why::Place;
 use netloom_why::facts::{
-    Crossing, Daemons, Discarding, Facts, Life, Link, Lookup, Node, PlannedInterface, PlannedRoute,
-    PortRules, Refusal, Routed, Station, Switch, Traced,
+    Crossing, Daemons, Discarding, Facts, Life, Link, Lookup, Matched, Node, PlannedInterface,
+    PlannedRoute, PortRules, Refusal, Routed, Station, Switch, Traced,
 };
 
 use super::{daemons, names, reading};
@@ -27,7 +27,8 @@ use crate::view::{LinkStatus, NodeStatus};
 use crate::{Error, Result};
 
 /// The kernel's table of ordinary routes comes first where several have a route.
-const DISCARDS: [(u8, &str); 3] = [(6, "blackhole"), (7, "unreachable"), (8, "prohibit")];
+const DISCARDS: [(u8, &str); 4] =
+    [(6, "blackhole"), (7, "unreachable"), (8, "prohibit"), (9, "throw")];
 
 pub(super) struct LabFacts<'a> {
     running: &'a Running,
@@ -133,6 +134,15 @@ impl<'a> LabFacts<'a> {
             unplugged: link.is_some_and(|link| self.state.down.contains(&link.id)),
             mtu: of.mtu,
         }
+    }
+
+    /// A look-up with the index of its interface.
+    fn asked(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<KernelLookup> {
+        let known = self.node(node)?;
+        let came = lookup
+            .came
+            .and_then(|(source, interface)| Some((source, known.interface(interface)?.index)));
+        Ok(KernelLookup { to: lookup.to, forwarded: came })
     }
 
     fn slot(&self, node: &str) -> Result<Slot> {
@@ -264,10 +274,7 @@ impl Facts for LabFacts<'_> {
         if known.life != Life::Up {
             return by_plan(self.plan(), node, lookup);
         }
-        let came = lookup
-            .came
-            .and_then(|(source, interface)| Some((source, known.interface(interface)?.index)));
-        let asked = KernelLookup { to: lookup.to, forwarded: came };
+        let asked = self.asked(node, lookup)?;
         let object = format!("node {node:?}");
         let answer = self.within(at, || {
             let refused = || Error::of(&object, "ask for its route");
@@ -286,6 +293,17 @@ impl Facts for LabFacts<'_> {
             }
             Some(PathAnswer::Dropped(errno)) => Routed::Refused(refusal(errno)),
         })
+    }
+
+    fn matched(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Option<Matched>> {
+        let (at, asked) = (self.slot(node)?, self.asked(node, lookup)?);
+        let object = format!("node {node:?}");
+        let found = self.within(at, || {
+            let refused = || Error::of(&object, "ask for its route");
+            let mut socket = Socket::open_to_ask().map_err(refused())?;
+            socket.matched_route(&asked).map_err(refused())
+        })?;
+        Ok(found.flatten().map(|found| Matched { to: found.to, table: found.table }))
     }
 
     fn discarding(&mut self, node: &str, to: IpAddr) -> Result<Vec<Discarding>> {

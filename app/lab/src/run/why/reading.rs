@@ -25,8 +25,12 @@ pub(super) fn node(planned: &PlannedNode) -> Result<Node> {
     let (neighbours, heard) =
         neighbours(&mut socket).map_err(Error::of(&object, "read its neighbours"))?;
     let queues = socket.disciplines().map_err(Error::of(&object, "read its queues"))?;
-    let refusing =
-        refusing(&mut socket).map_err(Error::of(&object, "read its rules of routing"))?;
+    let routing =
+        rules_of_routing(&mut socket).map_err(Error::of(&object, "read its rules of routing"))?;
+    let ends_with = |words: &String, kind: &str| words.ends_with(kind);
+    let refuses = |words: &&String| {
+        ["blackhole", "unreachable", "prohibit"].iter().any(|k| ends_with(words, k))
+    };
     let sockets = diag::sockets().map_err(Error::of(&object, "read its sockets"))?;
     let setting = |path: &str| sysctl::get(path).and_then(|value| value.parse::<u32>().ok());
     let filter = setting("net/ipv4/conf/all/rp_filter").unwrap_or(0);
@@ -51,7 +55,8 @@ pub(super) fn node(planned: &PlannedNode) -> Result<Node> {
             .zip(setting("net/netfilter/nf_conntrack_max")),
         resolvers: vec![],
         budget: None,
-        refusing_rules: refusing,
+        refusing_rules: routing.iter().filter(refuses).cloned().collect(),
+        marked_rules: routing.iter().filter(|words| words.contains(" fwmark ")).cloned().collect(),
         listeners: sockets.iter().filter_map(listener).collect(),
         // What is not known is told as not known.
         rules: rules().ok(),
@@ -66,6 +71,7 @@ fn interface(link: &LinkInfo, addresses: &[AddressInfo], filter: u32) -> Interfa
     let setting = |wanted: &str| {
         link.settings.of(Family::V4).find(|(name, _)| *name == wanted).map_or(0, |(_, v)| v)
     };
+    let ipv6_off = link.settings.of(Family::V6).find(|(name, _)| *name == "disable_ipv6");
     let own = addresses.iter().filter(|a| a.link == link.index);
     Interface {
         name: link.name.clone(),
@@ -78,6 +84,8 @@ fn interface(link: &LinkInfo, addresses: &[AddressInfo], filter: u32) -> Interfa
         forwards: setting("forwarding") != 0,
         rp_filter: filter.max(setting("rp_filter")),
         arp_ignore: setting("arp_ignore"),
+        no_arp: !link.arp,
+        ipv6_off: ipv6_off.is_some_and(|(_, value)| value != 0),
         bridge: None,
         queue: None,
     }
@@ -96,14 +104,11 @@ fn queue(link: &LinkInfo, all: &[DisciplineInfo]) -> Option<Discipline> {
     Some(Discipline { kind, waiting, dropped })
 }
 
-/// Rules of policy routing that refuse.
-fn refusing(socket: &mut Socket) -> netloom_netlink::Result<Vec<String>> {
+/// Rules of policy routing in words.
+fn rules_of_routing(socket: &mut Socket) -> netloom_netlink::Result<Vec<String>> {
     let mut all = socket.rules(Family::V4)?;
     all.extend(socket.rules(Family::V6)?);
-    let refuses = |words: &String| {
-        ["blackhole", "unreachable", "prohibit"].iter().any(|kind| words.ends_with(kind))
-    };
-    Ok(all.into_iter().map(|rule| rule.words).filter(refuses).collect())
+    Ok(all.into_iter().map(|rule| rule.words).collect())
 }
 
 /// Neighbours that somebody fixed, and those that answered.
@@ -127,7 +132,14 @@ fn listener(socket: &SocketInfo) -> Option<Listener> {
         _ => return None,
     };
     let room = socket.room.map(|room| (room.used, room.most, room.dropped));
-    Some(Listener { protocol, local: socket.local?, queue, room })
+    Some(Listener {
+        protocol,
+        local: socket.local?,
+        device: socket.interface,
+        six_only: socket.six_only,
+        queue,
+        room,
+    })
 }
 
 fn old_tables() -> Vec<String> {
