@@ -190,10 +190,14 @@ impl Recorder {
         let mut books = lock(&self.store).books();
         let running = self.parts.iter().map(|part| part.capture.pipeline().snapshot().total);
         let total: Ledger = running.chain([self.ended]).sum();
-        books.seen = total.offered - total.filtered;
         books.dropped.ring += total.lost.ring;
         books.dropped.memory += total.lost.memory;
         books.dropped.disk += total.lost.disk;
+        // Threads publish their counts some times a second, and what has a fate was seen.
+        books.seen = total.offered - total.filtered;
+        if !self.parts.is_empty() {
+            books.seen = books.seen.max(books.known());
+        }
         books
     }
 
@@ -278,11 +282,9 @@ impl Recorder {
         // What comes later is few links at a time, each with a pipeline.
         let share = if self.parts.is_empty() { 1 } else { LATER };
         let (rings, memory) = (RINGS / share, MEMORY / share as u64);
-        let wanted = Wanted {
-            ring: (rings / links.len().max(1)).clamp(LEAST_RING, MOST_RING).next_power_of_two(),
-            threads: 1,
-            ..Wanted::default()
-        };
+        // A power of two, and not more than the share: all together stay within their bound.
+        let ring = (rings / links.len().max(1)).clamp(LEAST_RING, MOST_RING);
+        let wanted = Wanted { ring: 1 << ring.ilog2(), threads: 1, ..Wanted::default() };
         let prepared = Prepared::new((spaces, found), name.as_deref(), wanted, Default::default())?;
         let about = about(prepared.spaces().plan(), "recording");
         let opened = prepared.open_from(&mut self.is_inside)?;

@@ -14,6 +14,7 @@ use crate::{Error, Result};
 
 const LOCK: &str = "lock";
 const STATUS: &str = "status.json";
+const ASKED: &str = "asked";
 const LOG: &str = "record.log";
 
 /// A recording's folder.
@@ -260,6 +261,19 @@ impl Folder {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Asks the recorder to say at once how it goes: at this time, by which the question is told from one before.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn ask(&self, now_ns: u64) -> Result<()> {
+        Ok(self.dir.write(ASKED, now_ns.to_string().as_bytes())?)
+    }
+
+    /// What [`Folder::ask`] said last.
+    pub fn asked(&self) -> Option<Vec<u8>> {
+        self.dir.read(ASKED).ok().flatten()
     }
 
     /// Says how it goes.

@@ -1,4 +1,4 @@
-//! What a recorder says of itself, once a second, in `status.json`.
+//! What a recorder says of itself, once a second and when it is asked, in `status.json`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -31,11 +31,15 @@ pub struct Books {
 }
 
 impl Books {
+    /// Frames whose fate is known.
+    pub fn known(&self) -> u64 {
+        let Lost { ring, memory, disk } = self.dropped;
+        [self.stored, self.again, ring, memory, disk].into_iter().fold(0, u64::saturating_add)
+    }
+
     /// Frames whose fate is not known: 0 at the end; while it records, those on their way to the disk.
     pub fn difference(&self) -> i128 {
-        let Lost { ring, memory, disk } = self.dropped;
-        let known = [self.stored, self.again, ring, memory, disk];
-        i128::from(self.seen) - known.iter().map(|count| i128::from(*count)).sum::<i128>()
+        i128::from(self.seen) - i128::from(self.known())
     }
 }
 

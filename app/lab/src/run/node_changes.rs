@@ -121,10 +121,11 @@ impl Running {
         slots: &[Slot],
         remedy: &str,
     ) -> Result<()> {
+        let recorders = self.sockets_of_recorder();
         for slot in slots {
             let node = &plan.nodes[*slot];
             let Some(init) = work.inits.get(&node.id).filter(|i| i.lives()) else { continue };
-            let found = occupants::of(&node.name, init)?;
+            let found = occupants::of(&node.name, init, &recorders)?;
             if let Some(who) = found.words() {
                 let reason = format!("{who}; {remedy}");
                 return Err(Error::Busy { object: Subject::of("node", &node.name), reason });

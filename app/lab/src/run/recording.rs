@@ -1,8 +1,11 @@
 //! The recorder that the lab file asks for: it runs while the lab is up.
 
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+
 use netloom_model::lab::Record;
 use netloom_record::Folder as Recording;
-use netloom_sys::describe;
+use netloom_sys::{describe, process};
 
 use crate::run::running::Running;
 use crate::stage::recorder;
@@ -53,6 +56,18 @@ impl Running {
         if let Err(reason) = ended {
             netloom_sys::journal::line(format_args!("netloom: {reason}"));
         }
+    }
+
+    /// The inodes of the recorder's sockets: it closes those in a node when that ends.
+    pub(crate) fn sockets_of_recorder(&self) -> BTreeSet<u32> {
+        let Ok(Some((_, _, recorder))) = self.recorder() else { return BTreeSet::new() };
+        let Ok(pid) = process::pid_of(recorder.as_fd()) else { return BTreeSet::new() };
+        let open = std::fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()));
+        let inode = |entry: std::fs::DirEntry| {
+            let to = std::fs::read_link(entry.path()).ok()?;
+            to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+        };
+        open.into_iter().flatten().flatten().filter_map(inode).collect()
     }
 
     /// The recorder of this lab that runs, also one that was started by hand, with its bound.

@@ -3,6 +3,8 @@
 //! Checked before a node is removed. A socket can be there without a process: its descriptor may have
 //! been passed to a process elsewhere.
 
+use std::collections::BTreeSet;
+
 use netloom_model::plan::NodeId;
 use netloom_netlink::diag::{self, SocketInfo};
 use netloom_sys::cgroup::Groups;
@@ -22,16 +24,17 @@ pub(crate) struct Occupants {
     sockets: Vec<SocketInfo>,
 }
 
-/// The occupants of `node` beside its init.
-pub(crate) fn of(node: &str, init: &Init) -> Result<Occupants> {
+/// The occupants of `node` beside its init. Sockets with these inodes do not count: their holder lets go of the node by itself.
+pub(crate) fn of(node: &str, init: &Init, yielding: &BTreeSet<u32>) -> Result<Occupants> {
     let object = format!("node {node:?}");
     let processes =
         population::of_init(init.pid).map_err(Error::of(&object, "list its processes"))?;
     let space = init.network(node)?;
-    let sockets = on_a_thread(|| {
+    let mut sockets = on_a_thread(|| {
         namespace::enter_network(space).map_err(Error::of(&object, "look into"))?;
         diag::sockets().map_err(Error::of(&object, "list its sockets"))
     })?;
+    sockets.retain(|socket| !yielding.contains(&socket.inode));
     Ok(Occupants { processes, sockets })
 }
 

@@ -5,6 +5,8 @@
 
 mod process;
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Error, Result, bail};
 use netloom_config::printable;
 use netloom_lab::{Folder, recorder, runtime_dir};
@@ -17,6 +19,10 @@ use crate::output::{bytes, count, print_json, utc};
 use crate::{Usage, labs, output};
 
 pub(super) use process::process;
+
+/// How long a recorder may take to say how it goes, and the pause between two looks.
+const ANSWERS: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// `netloom record`
 pub(crate) fn record(lab: Option<&str>, verb: &Record) -> Result<i32> {
@@ -116,10 +122,23 @@ pub(super) fn wait_for_end(folder: &Folder) {
     }
 }
 
+/// Removes what a lab recorded that only a test had: nobody would look for it under that name.
+pub(in crate::verbs) fn forget(folder: &Folder) {
+    let opened = Recording::root().and_then(|root| Recording::open(&root, folder.name()));
+    let Ok(recording) = opened else { return };
+    if recording.told().status.runtime == folder.path() {
+        // One that cannot be removed is found by `netloom record status`.
+        drop(recording.delete());
+    }
+}
+
 fn show(recording: &Recording, is_json: bool) -> Result<i32> {
-    let Told { status: mut told, problem } = recording.told();
-    told.trouble = told.trouble.or(problem);
     let running = recorder::find(recording).map_err(Error::msg)?;
+    let Told { status: mut told, problem } = match running {
+        Some(_) => asked(recording),
+        None => recording.told(),
+    };
+    told.trouble = told.trouble.or(problem);
     if is_json {
         print_json(&json!({
             "lab": recording.lab(),
@@ -141,6 +160,20 @@ fn show(recording: &Recording, is_json: bool) -> Result<i32> {
     }
     output::show(&text(recording, &told, running.is_some()))?;
     Ok(0)
+}
+
+/// What a running recorder says to this question. One that does not answer has said something before.
+fn asked(recording: &Recording) -> Told {
+    let now = netloom_sys::clock::realtime();
+    let until = Instant::now() + ANSWERS;
+    let is_asked = recording.ask(now).is_ok();
+    loop {
+        let told = recording.told();
+        if !is_asked || told.status.told_ns >= now || told.status.ended || Instant::now() >= until {
+            return told;
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn text(recording: &Recording, told: &Status, is_running: bool) -> String {

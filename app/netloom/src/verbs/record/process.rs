@@ -16,7 +16,7 @@ use netloom_sys::{clock, describe};
 use crate::labs;
 use crate::verbs::roles;
 
-/// Interval at which it says how it goes.
+/// Interval at which it says how it goes without being asked.
 const TELL: Duration = Duration::from_secs(1);
 
 /// `netloom record-process`: records the lab of a folder until it is told to end, or the lab ends.
@@ -67,17 +67,20 @@ fn record(path: &Path, keep: u64, inside: bool) -> Result<()> {
     rustix::stdio::dup2_stdout(&log).context("record.log: write to")?;
     rustix::stdio::dup2_stderr(&log).context("record.log: write to")?;
     drop(log);
-    let mut last = Instant::now();
+    let (mut last, mut heard) = (Instant::now(), None);
     while !wait_readable(stop.as_fd(), LOOK) && recorder.look() {
-        if last.elapsed() >= TELL {
+        let asked = recorder.with_store(|store| store.folder().asked());
+        if last.elapsed() >= TELL || asked != heard {
             telling.tell(&recorder);
-            last = Instant::now();
+            (last, heard) = (Instant::now(), asked);
         }
     }
     let before = telling.status(&recorder, recorder.books());
     let (books, store) = recorder.finish();
     let (bytes, segments) = store.size();
-    let trouble = store.trouble().map(str::to_owned).or(before.trouble);
+    // Of a lab that is gone, nothing is amiss with its links.
+    let of_lab = before.trouble.filter(|_| path.join("state.json").exists());
+    let trouble = store.trouble().map(str::to_owned).or(of_lab);
     let told_ns = clock::realtime();
     let last = Status { books, bytes, segments, trouble, told_ns, ended: true, ..before };
     if let Err(error) = store.folder().tell(&last) {

@@ -22,7 +22,7 @@ use super::command::Cut;
 use super::late::Late;
 use super::recording::Recording;
 use super::report::{Line, Step};
-use crate::verbs::{down, roles, up};
+use crate::verbs::{down, record, roles, up};
 use crate::{labs, output, source};
 
 /// How many of the last lines of programs are reported.
@@ -72,6 +72,7 @@ pub(crate) fn lab(
     let down = down::take_down(&folder);
     // Only after it was asked to go: a foreground lab ends with its maker anyway.
     drop(life);
+    record::forget(&folder);
     let all_hold = match tested {
         Ok(all_hold) => all_hold,
         Err(error) => {
