@@ -78,7 +78,14 @@ fn a_flow_is_found_on_each_link_while_it_is_recorded_and_later() {
     let told = machine.ok("record start --keep 64MiB").text();
     assert!(told.contains("recording 4 links"), "{told}");
     machine.refused("record start", 1, &["recorded already by process", "record stop"]);
+    // Each question is answered by what is so then, not by what was said up to a second before.
+    for _ in 0..3 {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
+        assert!(u128::from(exact(&status(&machine)["told_ns"])) >= since.as_nanos());
+    }
     machine.datagrams("h1", "web", 0, 50);
+    let told = status(&machine);
+    assert!(told["difference"].as_i64() >= Some(0), "what was stored was seen: {told:#}");
     let flow = ["h1", "web", "9/udp", "--last", "5m"];
     let found = until(&machine, &flow, 150);
     assert_eq!(found.len(), 150);
@@ -258,9 +265,8 @@ fn links_and_nodes_that_come_and_go_are_recorded() {
     machine.datagrams("h2", "web", 100, 20);
     let of_h2 = ["h2", "web", "9/udp", "--last", "5m", "--link", "h2:eth0--s"];
     until(&machine, &of_h2, 40);
-    // A node that is gone has been there.
-    // In an ordinary user's lab the recorder has a socket in it.
-    machine.ok("node delete h2 --force");
+    // A node that is gone has been there. The socket that the recorder has in it, in an ordinary user's lab, keeps nobody from it.
+    machine.ok("node delete h2");
     links(4);
     assert_eq!(packets(&machine, &of_h2).len(), 40);
     machine.ok("record stop");
@@ -286,6 +292,7 @@ fn a_recorder_ends_with_its_lab_and_what_it_has_stays() {
     let told = machine.ok("record status -l past --json").json();
     closes(&told);
     assert_eq!(told["recording"], false);
+    assert_eq!(told["trouble"], Value::Null, "a lab that is taken down is none");
     let found = packets(&machine, &["h1", "web", "9/udp", "--last", "5m", "-l", "past"]);
     assert_eq!(found.len(), 90);
     for verb in ["packets h1 --last 5m", "record status", "record delete"] {
@@ -293,6 +300,16 @@ fn a_recorder_ends_with_its_lab_and_what_it_has_stays() {
     }
     machine.ok("record delete -l past");
     machine.refused("packets h1 --last 5m", 1, &["no lab is running, and none was recorded"]);
+    machine.untouched();
+}
+
+#[test]
+fn a_lab_that_only_a_test_had_leaves_no_recording() {
+    let machine = machine!();
+    let expects = "expect: [{reaches: {from: h1, to: web, family: ipv4}}]\n";
+    let file = machine.file(&format!("{}{expects}", recorded("true")));
+    machine.netloom(["test".as_ref(), file.as_os_str()]).finish().code(0);
+    machine.refused("record status", 1, &["none was recorded"]);
     machine.untouched();
 }
 

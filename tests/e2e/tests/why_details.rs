@@ -6,7 +6,7 @@ use netloom_tests_e2e::live::SOON;
 use netloom_tests_e2e::{Machine, machine, needs, wait_until};
 
 use crate::apply::sh;
-use crate::why::{OFFICE, address, ask, causes, mend, planted};
+use crate::why::{OFFICE, address, ask, causes, is_stopped, mend, planted};
 
 fn up(machine: &Machine) {
     machine.up(OFFICE);
@@ -14,7 +14,7 @@ fn up(machine: &Machine) {
 }
 
 #[test]
-fn settings_and_routes_are_mended_where_they_are() {
+fn settings_routes_and_rules_are_mended_where_they_are() {
     needs!("python3", "ip");
     let machine = machine!();
     up(&machine);
@@ -25,9 +25,24 @@ fn settings_and_routes_are_mended_where_they_are() {
     planted(&machine, ("r1", off), "80/tcp", ("forwarding_off", r1, into_r1));
     let throw = format!("ip route add throw {web}/32");
     planted(&machine, ("r1", &throw), "80/tcp", ("no_route", r1, into_r1));
-    // A route of a longer prefix hides the plan's.
+    // A route of a longer prefix, and one of another table, hide the plan's.
     let longer = format!("ip route add {web}/32 via 203.0.113.9 dev eth1 onlink");
     planted(&machine, ("r1", &longer), "80/tcp", ("wrong_gateway", r1, "r1:eth1 out"));
+    let table = "ip route add default via 203.0.113.9 dev eth1 onlink table 50; \
+                 ip rule add iif eth0 lookup 50 pref 90";
+    planted(&machine, ("r1", table), "80/tcp", ("wrong_gateway", r1, "r1:eth1 out"));
+    sh(&machine, "r1", "ip rule del pref 90");
+    let rule = "ip rule add iif eth0 unreachable pref 100";
+    planted(&machine, ("r1", rule), "80/tcp", ("refusing_rule", r1, into_r1));
+    // One that is of other packets refuses nothing: what is amiss is the route.
+    let other = "ip rule add from 198.51.100.0/24 unreachable pref 100; \
+                 ip route del $(ip -4 route show | grep ' via ' | head -1)";
+    sh(&machine, "r1", other);
+    let report = is_stopped(&machine, "80/tcp", ("no_route", r1, into_r1));
+    mend(&machine, &report);
+    sh(&machine, "r1", "ip rule del pref 100");
+    let segment = "ip route del $(ip -4 route show dev eth1 proto kernel | head -1) dev eth1";
+    planted(&machine, ("r2", segment), "80/tcp", ("no_route", "node r2", "r2:eth0 in"));
     machine.down();
 }
 
