@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use ipnet::IpNet;
+use netloom_bridge::VlanMode;
 
 use crate::flow::Place;
 use crate::nft::Ruleset;
@@ -284,8 +285,8 @@ pub struct Switch {
 pub struct PortRules {
     /// The port's name.
     pub port: String,
-    /// The VLAN of untagged frames; `None` where they are dropped.
-    pub untagged: Option<u16>,
+    /// Its VLANs: [`VlanMode::Any`] only on a switch that knows no VLANs.
+    pub vlan: VlanMode,
     /// The only source addresses that frames may have; any if empty.
     pub macs: Vec<[u8; 6]>,
 }

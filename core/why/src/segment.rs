@@ -1,5 +1,7 @@
 //! From a node's interface to the next hop: links, their impairments, switches, and who has the address.
 
+mod ports;
+
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -84,6 +86,7 @@ impl<F: Facts> Walker<'_, F> {
             next.interface(&station.interface).and_then(|i| i.mac),
         ];
         let between = Between { all: &crossed, before, macs, target };
+        self.frame = Some(ports::untagged());
         for (at, crossing) in crossed.iter().enumerate() {
             self.crossing(&between, at, crossing)?;
         }
@@ -211,7 +214,7 @@ impl<F: Facts> Walker<'_, F> {
         if let (Some(switch), Some(next)) = (&crossing.switch, all.get(at + 1)) {
             match switch.kind.as_str() {
                 "kernel" => {}
-                "shm" => self.ports(&switch.name, [&crossing.link, &next.link], all, before)?,
+                "shm" => self.ports(&switch.name, at, between)?,
                 _ => self.openflow(&switch.name, [&crossing.link, &next.link], between)?,
             }
         }
@@ -342,73 +345,6 @@ impl<F: Facts> Walker<'_, F> {
                 .mend(self.cleared(name, end, "mtu"));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
-    }
-
-    /// Rules of a shared-memory switch.
-    fn ports(
-        &mut self,
-        switch: &str,
-        links: [&str; 2],
-        all: &[Crossing],
-        before: usize,
-    ) -> Result<(), F::Error> {
-        let here = self.walk.places.len();
-        let Some([input, output]) = self.facts.ports(switch, links)? else {
-            self.doubt(
-                before,
-                here,
-                format!("switch {switch} does not tell the rules of its ports"),
-            );
-            return Ok(());
-        };
-        let lab = self.facts.lab().to_owned();
-        let place = format!("switch {switch}");
-        let range = (before, here.max(before + 1));
-        if input.untagged != output.untagged {
-            let text = format!(
-                "ports {} and {} of switch {switch} are in different VLANs",
-                input.port, output.port
-            );
-            let vlan = |port: &crate::facts::PortRules| match port.untagged {
-                None => format!("port {} drops untagged frames", port.port),
-                Some(vlan) => format!("untagged frames of port {} are in VLAN {vlan}", port.port),
-            };
-            let mut cause = Cause::new(CauseName::VlanMismatch, place.clone(), text)
-                .evidence(vlan(&input))
-                .evidence(vlan(&output));
-            cause.mend = input.untagged.map(|vlan| {
-                format!("netloom -l {lab} switch vlan {switch} {} access {vlan}", output.port)
-            });
-            self.add(Stop { from: range.0, to: range.1, share: Share::All, cause });
-        }
-        // A switch between two others sees the address of the station, which is not known here.
-        let Some(sender) = all.first().filter(|first| first.link == links[0]) else {
-            return Ok(());
-        };
-        let mac = self.sender_mac(before)?;
-        if let Some(mac) = mac.filter(|mac| !input.macs.is_empty() && !input.macs.contains(mac)) {
-            let admitted: Vec<String> = input.macs.iter().map(|mac| text_of(*mac)).collect();
-            let words = format!(
-                "port {} of switch {switch} admits other source addresses only",
-                input.port
-            );
-            let cause = Cause::new(CauseName::AddressLocked, place, words)
-                .evidence(format!("link {} sends from {}", sender.link, text_of(mac)))
-                .evidence(format!("the port admits {}", admitted.join(", ")))
-                .mend(format!("netloom -l {lab} switch port {switch} {} lock=none", input.port));
-            self.add(Stop { from: range.0, to: range.1, share: Share::All, cause });
-        }
-        Ok(())
-    }
-
-    /// The hardware address with which packets leave at a place.
-    fn sender_mac(&mut self, before: usize) -> Result<Option<[u8; 6]>, F::Error> {
-        let Some(Place { node: Some(node), interface, .. }) = self.walk.places.get(before).cloned()
-        else {
-            return Ok(None);
-        };
-        let node = self.facts.node(&node)?;
-        Ok(node.interface(&interface).and_then(|i| i.mac))
     }
 
     /// The interface at which packets come in.

@@ -117,6 +117,8 @@ pub(crate) struct Walker<'a, F: Facts> {
     /// Whether a rule may have given packets another destination: then its listeners and settings are not those that count.
     pub(crate) redirected: bool,
     pub(crate) translated: Translated,
+    /// A frame of the flow as it is on the link, with its VLAN tags; `None` where a switch drops it.
+    pub(crate) frame: Option<Vec<u8>>,
 }
 
 /// Leads a flow from its sender to its receiver. `seen_by` are the nodes on the way of the flow that it answers.
@@ -143,6 +145,7 @@ impl<'a, F: Facts> Walker<'a, F> {
             hops_left: None,
             redirected: false,
             translated: Translated::default(),
+            frame: None,
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use netloom_bridge::{Vid, VlanMode};
+
 use super::*;
 use crate::cause::Direction;
 use crate::facts::*;
@@ -583,11 +585,9 @@ fn circles_and_small_times_to_live_end() {
 
 #[test]
 fn ports_of_a_switch_are_compared() {
-    let port = |port: &str, untagged, macs| PortRules {
-        port: port.into(),
-        untagged: Some(untagged),
-        macs,
-    };
+    let access = |number| VlanMode::Access(Vid::new(number).unwrap());
+    let port =
+        |port: &str, number, macs| PortRules { port: port.into(), vlan: access(number), macs };
     let mut office = Office::new();
     office.kind = "shm";
     office.ports = Some([port("h1:eth0", 7, vec![]), port("r1:eth0", 8, vec![])]);
@@ -595,6 +595,24 @@ fn ports_of_a_switch_are_compared() {
     assert_eq!(report.causes[0].name, CauseName::VlanMismatch, "{report:#?}");
     let mend = "netloom -l t switch vlan s1 r1:eth0 access 7";
     assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    // A station takes no tags; a customer's port is left as it is.
+    let all = || VlanMode::Trunk { native: None, allowed: "all".parse().unwrap() };
+    let trunk = PortRules { vlan: all(), ..port("r1:eth0", 1, vec![]) };
+    office.ports = Some([port("h1:eth0", 7, vec![]), trunk]);
+    let report = office.ask(1, Outcome::Silence);
+    assert!(report.causes[0].text.contains("a tag of VLAN 7"), "{report:#?}");
+    let mend = "netloom -l t switch vlan s1 r1:eth0 trunk all --native 7";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    let customer = |number| VlanMode::Qinq {
+        vid: Vid::new(number).unwrap(),
+        cvlans: None,
+        tpid: netloom_bridge::Tpid::SERVICE,
+    };
+    let [one, other] = [("h1:eth0", 7), ("r1:eth0", 8)]
+        .map(|(name, number)| PortRules { vlan: customer(number), ..port(name, 1, vec![]) });
+    office.ports = Some([one, other]);
+    let report = office.ask(1, Outcome::Silence);
+    assert_eq!((report.causes[0].name, &report.causes[0].mend), (CauseName::VlanMismatch, &None));
     office.ports = Some([port("h1:eth0", 1, vec![[2, 0, 0, 0, 0, 9]]), port("r1:eth0", 1, vec![])]);
     let report = office.ask(1, Outcome::Silence);
     assert_eq!(report.causes[0].name, CauseName::AddressLocked, "{report:#?}");

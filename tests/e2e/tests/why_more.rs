@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netloom_tests_e2e::{machine, needs, wait_until};
+use netloom_tests_e2e::{Machine, machine, needs, wait_until};
 
 use crate::apply::sh;
 use crate::why::{OFFICE, address, arrives, ask, causes, is_stopped, mend, planted};
@@ -193,5 +193,47 @@ fn a_route_that_was_not_learnt_is_traced_to_the_daemon_the_interface_or_the_rule
     sh(&machine, "r2", "kill -9 $(cat /var/run/frr/ospfd.pid)");
     learnt("0");
     told("daemon_ended", "r2");
+    machine.down();
+}
+
+/// Hosts at two switches with a trunk between them, on which tags have any VLAN or a customer's frames have one around them.
+const TRUNK: &str = "name: why-trunk
+pool: {ipv6: none}
+nodes: {h1: {}, web: {}}
+switches:
+  east: {kind: shm, ports: {h1: RULE, west: {trunk: 100..200}}}
+  west: {kind: shm, ports: {web: RULE, east: {trunk: all}}}
+links: [[h1, east], [web, west], [east, west]]
+";
+
+#[test]
+fn a_vlan_is_followed_over_a_trunk() {
+    follow(machine!(), "{vlan: 100}");
+}
+
+#[test]
+fn the_vlan_of_a_customer_is_followed_over_a_trunk() {
+    follow(machine!(), "{qinq: 100}");
+}
+
+fn follow(machine: Machine, rule: &str) {
+    machine.up(&TRUNK.replace("RULE", rule));
+    machine.answers("h1", "web");
+    arrives(&machine, "icmp");
+    machine.ok("link set east--west --down");
+    let report = ask(&machine, "icmp").code(1).json();
+    let cut = ("cable_out".to_owned(), "link east--west".to_owned());
+    assert_eq!(causes(&report), [cut], "{report:#}");
+    machine.ok("link set east--west --up");
+    // A trunk that lacks it is named, and mended by that VLAN alone.
+    machine.ok("switch vlan east east--west trunk 7");
+    let report = ask(&machine, "icmp").code(1).json();
+    assert_eq!(report["causes"][0]["name"], "vlan_mismatch", "{report:#}");
+    let told = report["causes"][0]["text"].as_str().expect("a text");
+    assert!(told.contains("east--west of switch east does not carry VLAN 100"), "{told}");
+    let command = report["causes"][0]["mend"].as_str().expect("a mend");
+    assert!(command.ends_with(" switch vlan east east--west trunk 7,100"), "{command}");
+    mend(&machine, &report);
+    arrives(&machine, "icmp");
     machine.down();
 }

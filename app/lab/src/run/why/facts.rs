@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use netloom_bridge::VlanMode;
 use netloom_flow::control::requests::{PortKey, TraceWhat};
 use netloom_model::Plan;
 use netloom_model::lookup::path::{self, Finder, Passage, Question, StationPath};
@@ -12,7 +13,7 @@ use netloom_model::lookup::slot;
 use netloom_model::lookup::target::Space;
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot};
 use netloom_netlink::{Family, Found, Lookup as KernelLookup, PathAnswer, Socket};
-use netloom_switch::rules::Vlan;
+use netloom_switch::rules::{Vid, Vlan};
 use netloom_sys::namespace;
 use netloom_why::Place;
 use netloom_why::facts::{
@@ -436,6 +437,7 @@ impl Facts for LabFacts<'_> {
     fn ports(&mut self, switch: &str, links: [&str; 2]) -> Result<Option<[PortRules; 2]>> {
         let running = self.running;
         let shown = running.kept.keepers.switches.ports(&running.folder, switch);
+        let is_aware = shown.iter().any(|port| port.rules.vlan.is_some());
         let port = |link: &str| {
             let planned = self.plan().links.iter().find(|l| l.name == link)?;
             let side = (0..2).find(|side| {
@@ -447,7 +449,7 @@ impl Facts for LabFacts<'_> {
             let found = shown.iter().find(|port| port.name == name)?;
             Some(PortRules {
                 port: name,
-                untagged: untagged(found.rules.vlan.as_ref()),
+                vlan: vlan(found.rules.vlan.as_ref(), is_aware),
                 macs: found.rules.macs.iter().map(|mac| mac.0).collect(),
             })
         };
@@ -456,12 +458,11 @@ impl Facts for LabFacts<'_> {
 }
 
 /// Ports without a rule are access ports of VLAN 1 once another has one.
-fn untagged(vlan: Option<&Vlan>) -> Option<u16> {
-    match vlan {
-        None => Some(1),
-        Some(Vlan::Access(vid)) => Some(vid.number()),
-        Some(Vlan::Trunk { native, .. }) => native.map(|vid| vid.number()),
-        Some(Vlan::Qinq { vlan, cvlans, .. }) => cvlans.is_none().then_some(vlan.number()),
+fn vlan(rule: Option<&Vlan>, is_aware: bool) -> VlanMode {
+    match rule {
+        None if is_aware => VlanMode::Access(Vid::ONE),
+        None => VlanMode::Any,
+        Some(rule) => rule.into(),
     }
 }
 
