@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use netloom_capture::{Ledger, Options, Sink, Target};
 use netloom_model::Plan;
 use netloom_model::lookup::target;
+use netloom_model::plan::{PlannedEnd, PlannedLink};
 use netloom_record::{Books, Link, Nodes, Store, with_earlier};
 use netloom_sys::process;
 
@@ -54,6 +55,8 @@ pub struct Recorder {
     planned: BTreeSet<String>,
     is_inside: bool,
     trouble: Option<String>,
+    /// Links that cannot be recorded.
+    unrecorded: Vec<String>,
     /// Whether a link may be missing, and when links were looked for last.
     is_lacking: bool,
     tried: Option<Instant>,
@@ -126,6 +129,7 @@ impl Recorder {
             tried: None,
             is_inside,
             trouble: None,
+            unrecorded: vec![],
         };
         if let Err(error) = recorder.add_missing() {
             if recorder.parts.is_empty() {
@@ -179,6 +183,11 @@ impl Recorder {
         all.map(|link| link.link.clone()).collect()
     }
 
+    /// The links that cannot be: no end of them is an interface or a single port of the lab's.
+    pub fn unrecorded(&self) -> &[String] {
+        &self.unrecorded
+    }
+
     /// Addresses of nodes, also of those that are gone.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
@@ -226,6 +235,11 @@ impl Recorder {
         (books, store)
     }
 
+    /// Whether the lab is gone, or going: its state is not there.
+    pub fn lab_is_going(&self) -> bool {
+        changed(&self.state).is_none()
+    }
+
     /// Runs `f` with the store.
     pub fn with_store<T>(&self, f: impl FnOnce(&Store) -> T) -> T {
         f(&lock(&self.store))
@@ -245,6 +259,7 @@ impl Recorder {
         let plan = lab.plan().map_err(Error::Lab)?;
         self.nodes = with_earlier(addresses(&plan), &self.nodes);
         self.planned = plan.links.iter().map(|link| link.name.clone()).collect();
+        self.unrecorded = unrecorded(&plan);
         let missing = missing(&plan, &self.parts);
         if missing.is_empty() {
             return Ok(());
@@ -317,6 +332,19 @@ fn missing(plan: &Plan, parts: &[Part]) -> Vec<(String, String)> {
     found.collect()
 }
 
+/// Links of a plan that nothing can capture.
+fn unrecorded(plan: &Plan) -> Vec<String> {
+    let is_seen = |name: &str| {
+        let target = target::resolve(plan, &format!("link:{name}"));
+        target.is_ok_and(|target| !target.points.is_empty() || !target.mirrors.is_empty())
+    };
+    // One that ends in a node is seen there, or at the port of its card.
+    let is_of_node =
+        |link: &&PlannedLink| link.ends.iter().any(|end| matches!(end, PlannedEnd::Node { .. }));
+    let links = plan.links.iter().filter(|link| !is_of_node(link)).map(|link| &link.name);
+    links.filter(|name| !is_seen(name)).cloned().collect()
+}
+
 fn addresses(plan: &Plan) -> Nodes {
     let of = |node: &netloom_model::plan::PlannedNode| {
         node.all_addresses().map(|address| address.addr()).collect()
@@ -331,3 +359,17 @@ fn changed(path: &Path) -> Option<SystemTime> {
 
 /// How often [`Recorder::look`] is to be called.
 pub const LOOK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_nothing_can_capture_are_known() {
+        let text = "name: t\nnodes: {a: , b: }\nswitches: {e: {kind: shm}, w: {kind: shm}, k: }\n\
+                    links: [[a, e], [e, w], [w, k], [k, b]]\n";
+        let lab = netloom_model::parse("t.yaml", text.as_bytes(), "t").unwrap();
+        let plan = netloom_model::plan::plan(&lab).unwrap();
+        assert_eq!(unrecorded(&plan), ["e--w"]);
+    }
+}

@@ -107,6 +107,11 @@ impl Folder {
         }
     }
 
+    /// Whether a lock is that of this folder still: the folder may have been removed around its holder.
+    pub(crate) fn has_lock(&self, lock: &File) -> bool {
+        self.dir.is(LOCK, lock)
+    }
+
     /// As [`Folder::lock`]; makes the folder again if the recording is deleted meanwhile.
     pub(crate) fn lock_to_write(&mut self) -> Result<File> {
         loop {

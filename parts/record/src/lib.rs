@@ -24,7 +24,7 @@ pub use folder::{Folder, Segments};
 pub use links::find_links;
 pub use question::{Asked, Question};
 pub use search::{Frame, Looked, search};
-pub use status::{Books, Lost, Nodes, Status, Told, with_earlier};
+pub use status::{Books, Lost, Missing, Nodes, Status, Told, with_earlier};
 pub use store::{About, Link, Store};
 
 /// The least number of bytes that a recording may be bounded to.

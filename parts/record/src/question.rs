@@ -67,7 +67,15 @@ impl Question {
         let (since_ns, until_ns) =
             (asked.since_ns.unwrap_or(0), asked.until_ns.unwrap_or(u64::MAX));
         if since_ns >= until_ns {
-            let text = "--since is not before --until: nothing lies between them; exchange the two";
+            let day = 24 * 3600 * 1_000_000_000;
+            let now = clock::realtime();
+            // A time of day that is still to come today was taken for yesterday's.
+            let text = if until_ns < now && until_ns.saturating_add(day) > now && since_ns <= now {
+                "--since is not before --until: a time of day that is not there yet today is yesterday's; leave out --until to \
+                 ask up to now, write both with their days, or exchange the two"
+            } else {
+                "--since is not before --until: nothing lies between them; exchange the two"
+            };
             return Err(Error::Question(text.to_owned()));
         }
         let words: Vec<&str> = asked.words.iter().map(String::as_str).collect();

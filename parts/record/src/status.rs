@@ -95,6 +95,66 @@ pub struct Status {
     pub ended: bool,
     /// Addresses of nodes, also of those that are gone.
     pub nodes: Nodes,
+    /// When earlier recorders began and ended whose packets are here, too, in order.
+    #[serde(default)]
+    pub earlier: Vec<(u64, u64)>,
+    /// Packets up to this time gave way to newer ones; 0: none did.
+    #[serde(default)]
+    pub gone_ns: u64,
+    /// Links of the lab that cannot be recorded.
+    #[serde(default)]
+    pub unrecorded: Vec<String>,
+}
+
+/// Most earlier recorders that are known.
+const MOST_SPANS: usize = 256;
+
+/// Why packets of a time are not in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// No recorder ran.
+    NotRecorded,
+    /// They gave way to newer ones.
+    GaveWay,
+}
+
+impl Status {
+    /// What the recorder after this one says of earlier ones, of which packets may be left.
+    pub fn spans(&self) -> Vec<(u64, u64)> {
+        let own = (self.began_ns, self.told_ns);
+        let all = self.earlier.iter().copied().chain((self.told_ns > 0).then_some(own));
+        let mut all: Vec<_> = all.filter(|(_, end)| *end > self.gone_ns).collect();
+        all.drain(..all.len().saturating_sub(MOST_SPANS));
+        all
+    }
+
+    /// The times within a range of which packets are not here, in order. `now`: the recorder runs, and this is the time.
+    pub fn missing(&self, range: (u64, u64), now: Option<u64>) -> Vec<(u64, u64, Missing)> {
+        let (begin, end) = range;
+        let mut found = vec![];
+        // No recorder has said anything, or that is lost.
+        if self.told_ns == 0 {
+            return found;
+        }
+        let mut from = begin;
+        if self.gone_ns > begin {
+            from = self.gone_ns.min(end);
+            found.push((begin, from, Missing::GaveWay));
+        }
+        let own = (self.began_ns, now.unwrap_or(self.told_ns));
+        for (began, ended) in self.earlier.iter().copied().chain([own]) {
+            if began > from && began < end {
+                found.push((from, began, Missing::NotRecorded));
+            }
+            if began < end {
+                from = from.max(ended);
+            }
+        }
+        if from < end {
+            found.push((from, end, Missing::NotRecorded));
+        }
+        found
+    }
 }
 
 /// What a recorder said last, as far as it can be read.
@@ -127,6 +187,32 @@ mod tests {
         assert_eq!(known, nodes(&[("gone", &[1]), ("moved", &[3, 4, 2]), ("new", &[])]));
         // It says no more when it is said again.
         assert_eq!(with_earlier(known.clone(), &known), known);
+    }
+
+    #[test]
+    fn times_without_packets_are_known() {
+        use Missing::{GaveWay, NotRecorded};
+        let status = Status {
+            earlier: vec![(10, 20), (30, 40)],
+            began_ns: 50,
+            told_ns: 60,
+            ..Status::default()
+        };
+        let told = |status: &Status, begin, end, now| status.missing((begin, end), now);
+        assert_eq!(told(&status, 12, 18, None), []);
+        assert_eq!(told(&status, 12, 35, None), [(20, 30, NotRecorded)]);
+        let gaps = [(5, 10, NotRecorded), (20, 30, NotRecorded), (40, 50, NotRecorded)];
+        assert_eq!(told(&status, 5, 55, None), gaps);
+        assert_eq!(told(&status, 55, 80, None), [(60, 80, NotRecorded)]);
+        assert_eq!(told(&status, 55, 80, Some(80)), []);
+        assert_eq!(told(&status, 22, 28, None), [(22, 28, NotRecorded)]);
+        // What gave way is one time, whatever was recorded of it.
+        let gave = Status { gone_ns: 35, ..status };
+        assert_eq!(told(&gave, 12, 45, None), [(12, 35, GaveWay), (40, 45, NotRecorded)]);
+        assert_eq!(told(&gave, 12, 18, None), [(12, 18, GaveWay)]);
+        assert_eq!(gave.spans(), [(30, 40), (50, 60)]);
+        assert_eq!(Status::default().spans(), []);
+        assert_eq!(told(&Status::default(), 12, 18, None), []);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct Link {
 pub struct Store {
     folder: Folder,
     /// Held for its lock.
-    _lock: File,
+    lock: File,
     about: About,
     keep: u64,
     segment: u64,
@@ -72,6 +72,8 @@ pub struct Store {
     trouble: Option<String>,
     /// Whether there is no room for the rest of this run.
     is_stuck: bool,
+    /// The time of the last frame that gave way.
+    gone_ns: u64,
     /// Realtime minus boot time, in nanoseconds.
     offset: fn() -> i64,
 }
@@ -111,7 +113,7 @@ impl Store {
         let lock = folder.lock_to_write()?;
         let keep = keep.max(LEAST_KEEP);
         let mut store = Store {
-            _lock: lock,
+            lock,
             about,
             keep,
             segment: (keep / 8).clamp(LEAST_SEGMENT, MOST_SEGMENT),
@@ -123,6 +125,7 @@ impl Store {
             books: Books::default(),
             trouble: None,
             is_stuck: false,
+            gone_ns: folder.status().ok().flatten().map_or(0, |told| told.gone_ns),
             offset,
             folder,
         };
@@ -147,6 +150,11 @@ impl Store {
     /// The folder.
     pub fn folder(&self) -> &Folder {
         &self.folder
+    }
+
+    /// Whether its folder is still there: what is written into one that was removed is found by nobody.
+    pub fn is_there(&self) -> bool {
+        self.folder.has_lock(&self.lock)
     }
 
     /// Adds a link; its number is for [`Store::append`].
@@ -192,6 +200,11 @@ impl Store {
         let closed: u64 = self.closed.iter().map(|(_, bytes)| bytes).sum();
         let open = self.open.as_ref().map_or(0, |open| open.written);
         (closed + open, self.closed.len() + usize::from(self.open.is_some()))
+    }
+
+    /// The time of the last frame that gave way to newer ones, in nanoseconds since 1970 UTC; 0: none did.
+    pub fn gone_ns(&self) -> u64 {
+        self.gone_ns
     }
 
     /// Why the last write failed, if it did.
@@ -313,9 +326,20 @@ impl Store {
             && self.closed.len() > 1
             && let Some((oldest, _)) = self.closed.pop_front()
         {
-            return self.folder.remove(oldest).is_ok();
+            return self.let_go(oldest).is_ok();
         }
         false
+    }
+
+    /// Removes a segment to make room.
+    fn let_go(&mut self, number: u64) -> Result<()> {
+        let last = self
+            .folder
+            .index(number)
+            .and_then(|stored| stored.brief.index.groups.iter().map(|group| group.last).max());
+        self.folder.remove(number)?;
+        self.gone_ns = self.gone_ns.max(last.unwrap_or(0));
+        Ok(())
     }
 
     /// Ends the open segment, and writes its index. One without frames goes.
@@ -340,7 +364,7 @@ impl Store {
         while total + more > self.keep
             && let Some((oldest, bytes)) = self.closed.pop_front()
         {
-            self.folder.remove(oldest)?;
+            self.let_go(oldest)?;
             total -= bytes;
         }
         Ok(())

@@ -86,6 +86,11 @@ fn a_question_that_cannot_be_answered_says_what_to_write() {
     assert!(refused(&Asked::default()).contains("--last 10s"));
     let empty = Asked { since_ns: Some(5), until_ns: Some(5), ..Asked::default() };
     assert!(refused(&empty).contains("exchange"));
+    // Times of day: one of today, and one that is still to come.
+    let (now, minute) = (netloom_sys::clock::realtime(), 60_000_000_000);
+    let (since, until) = (now - 10 * minute, now + 3 * minute - 24 * 60 * minute);
+    let later = Asked { since_ns: Some(since), until_ns: Some(until), ..Asked::default() };
+    assert!(refused(&later).contains("is yesterday's; leave out --until"));
     assert!(refused(&asked(&["h1"])).contains("--link"));
     assert!(refused(&asked(&["x", "y"])).contains("\"x\""));
     assert!(refused(&asked(&["10.0.0.1", "10.0.0.2", "0/tcp"])).contains("80/tcp"));
@@ -160,14 +165,30 @@ fn a_ring_keeps_the_newest_and_never_more_than_it_may() {
     assert!(most > LEAST_KEEP / 2, "{most}");
     let (bytes, segments) = store.size();
     assert!(bytes <= LEAST_KEEP && segments > 4, "{bytes} {segments}");
+    let gone = store.gone_ns();
     drop(store);
     let (all, _) = found(root.path(), &everything());
     let numbers: Vec<u32> = all.iter().map(|frame| number(&frame.data)).collect();
     assert!(numbers[0] > 5000 && numbers.is_sorted(), "{}", numbers[0]);
     assert_eq!(numbers.last(), Some(&19_999));
+    // It knows up to when frames gave way.
+    let first = BEGIN + u64::from(numbers[0]) * 1000;
+    assert!((first - 1000..=first).contains(&gone), "{gone} {first}");
     // The segment of the oldest one's first sighting may be gone.
     let all = usize::try_from(20_000 - numbers[0]).unwrap() * 2;
     assert!(numbers.len() == all || numbers.len() + 1 == all, "{} of {all}", numbers.len());
+}
+
+#[test]
+fn a_store_knows_that_its_folder_was_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, _) = store(root.path(), LEAST_KEEP);
+    assert!(store.is_there() && store.gone_ns() == 0);
+    std::fs::remove_dir_all(root.path().join("lab")).unwrap();
+    assert!(!store.is_there());
+    // Also where another is in its place.
+    Folder::make(root.path(), "lab").unwrap().lock().unwrap();
+    assert!(!store.is_there());
 }
 
 #[test]

@@ -153,6 +153,9 @@ fn show(recording: &Recording, is_json: bool) -> Result<i32> {
             "links": told.links,
             "books": told.books,
             "difference": i64::try_from(told.books.difference()).unwrap_or(i64::MAX),
+            "earlier": told.earlier.iter().map(span_ns).collect::<Vec<_>>(),
+            "gone_ns": told.gone_ns.to_string(),
+            "unrecorded": told.unrecorded,
             "trouble": told.trouble,
             "ended": told.ended,
         }))?;
@@ -174,6 +177,29 @@ fn asked(recording: &Recording) -> Told {
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// When a recorder began and ended.
+fn span_ns((began, ended): &(u64, u64)) -> serde_json::Value {
+    json!({"began_ns": began.to_string(), "ended_ns": ended.to_string()})
+}
+
+/// What of the lab, or of the time before the last recorder, is here and is not.
+fn beside(told: &Status) -> String {
+    let mut text = String::new();
+    for (began, ended) in &told.earlier {
+        text.push_str(&format!("recorded before from {} to {}\n", utc(*began), utc(*ended)));
+    }
+    if told.gone_ns > 0 {
+        text.push_str(&format!("packets up to {} gave way to newer ones\n", utc(told.gone_ns)));
+    }
+    for link in &told.unrecorded {
+        let link = printable::line(link);
+        text.push_str(&format!(
+            "not recorded: link {link}, of which no end is an interface of the lab's\n"
+        ));
+    }
+    text
 }
 
 fn text(recording: &Recording, told: &Status, is_running: bool) -> String {
@@ -227,6 +253,7 @@ fn known(recording: &Recording, told: &Status, is_running: bool) -> String {
         lost.disk,
         books.difference(),
     ));
+    text.push_str(&beside(told));
     text
 }
 
@@ -247,6 +274,23 @@ mod tests {
         assert_eq!(first, format!("lab lab: not recording; what is in {path} is not known"));
         assert!(second.starts_with("trouble: ") && second.contains("status.json"), "{text}");
         assert!(second.ends_with("; it counts as missing\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_there_of_before_and_what_is_not_recorded_is_told() {
+        let told = Status {
+            earlier: vec![(1_000_000_000, 2_000_000_000)],
+            gone_ns: 1_500_000_000,
+            unrecorded: vec!["east--west".to_owned()],
+            ..Status::default()
+        };
+        assert_eq!(
+            beside(&told),
+            "recorded before from 1970-01-01T00:00:01.000000Z to 1970-01-01T00:00:02.000000Z\n\
+             packets up to 1970-01-01T00:00:01.500000Z gave way to newer ones\n\
+             not recorded: link east--west, of which no end is an interface of the lab's\n"
+        );
+        assert_eq!(beside(&Status::default()), "");
     }
 
     #[test]

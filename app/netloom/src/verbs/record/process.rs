@@ -58,7 +58,9 @@ fn record(path: &Path, keep: u64, inside: bool) -> Result<()> {
         Ok(Box::new(client) as Box<dyn netloom_session::Lab>)
     };
     let began_ns = clock::realtime();
-    let telling = Telling { lab: name.to_owned(), runtime: path.to_owned(), began_ns, keep };
+    let earlier = store.folder().told().status.spans();
+    let telling =
+        Telling { lab: name.to_owned(), runtime: path.to_owned(), began_ns, keep, earlier };
     let mut recorder = Recorder::start(store, path, Box::new(connect), inside)?;
     telling.tell(&recorder);
     crate::output::print(&format!("{READY}{}\n", recorder.links().len()))?;
@@ -71,18 +73,23 @@ fn record(path: &Path, keep: u64, inside: bool) -> Result<()> {
     while !wait_readable(stop.as_fd(), LOOK) && recorder.look() {
         let asked = recorder.with_store(|store| store.folder().asked());
         if last.elapsed() >= TELL || asked != heard {
+            // Nobody would find what it writes, nor end it.
+            if !recorder.with_store(Store::is_there) {
+                tell_line!("netloom: recording of lab {name:?}: its folder was removed");
+                break;
+            }
             telling.tell(&recorder);
             (last, heard) = (Instant::now(), asked);
         }
     }
     let before = telling.status(&recorder, recorder.books());
+    // What a look could not find while the lab went is none of the recording's.
+    let trouble = before.trouble.clone().filter(|_| !recorder.lab_is_going());
     let (books, store) = recorder.finish();
     let (bytes, segments) = store.size();
-    // Of a lab that is gone, nothing is amiss with its links.
-    let of_lab = before.trouble.filter(|_| path.join("state.json").exists());
-    let trouble = store.trouble().map(str::to_owned).or(of_lab);
+    let (trouble, gone_ns) = (trouble.or(store.trouble().map(str::to_owned)), store.gone_ns());
     let told_ns = clock::realtime();
-    let last = Status { books, bytes, segments, trouble, told_ns, ended: true, ..before };
+    let last = Status { books, bytes, segments, trouble, told_ns, gone_ns, ended: true, ..before };
     if let Err(error) = store.folder().tell(&last) {
         tell_line!("netloom: recording of lab {name:?}: {}", describe(&error));
     }
@@ -110,6 +117,8 @@ struct Telling {
     runtime: PathBuf,
     began_ns: u64,
     keep: u64,
+    /// When earlier recorders ran.
+    earlier: Vec<(u64, u64)>,
 }
 
 impl Telling {
@@ -128,6 +137,9 @@ impl Telling {
             trouble: recorder.trouble(),
             ended: false,
             nodes: recorder.nodes().clone(),
+            earlier: self.earlier.clone(),
+            gone_ns: recorder.with_store(Store::gone_ns),
+            unrecorded: recorder.unrecorded().to_vec(),
         }
     }
 
