@@ -31,7 +31,7 @@ pub use keep::switches::SwitchOptions;
 pub use keep::wires::expressions::check_all as check_expressions;
 pub use launch::{listing, orphan};
 pub use moment::utc;
-pub use run::recording::UNRECORDED;
+pub use run::recording::{UNRECORDED, not_recorded, time_of};
 pub use service::{LogMark, Service, call, calls, values};
 pub use stage::recorder;
 pub use stage::role::Role;

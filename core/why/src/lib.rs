@@ -32,7 +32,7 @@ mod walk;
 pub use cause::{Basis, Cause, CauseName, Direction};
 pub use flow::{Flow, MixedFamilies, Place, Protocol};
 pub use judge::{Observed, Outcome, Seen, judge};
-pub use past::{Past, Spot, Trace, judge_past};
+pub use past::{Past, Reply, Spot, Trace, judge_past};
 pub use report::{Hop, Recorded, Report, Sighting, Verdict, Way};
 pub use text::text;
 pub use walk::{Doubt, Segment, Share, Stop, Walk, walk};

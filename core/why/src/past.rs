@@ -38,6 +38,20 @@ impl Spot {
     }
 }
 
+/// What became of a packet that asks for an answer: an echo request, a request for a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reply {
+    /// It asks for none, or so short ago that it may be on its way.
+    #[default]
+    NotDue,
+    /// The receiver sent one.
+    Came,
+    /// No link saw one.
+    Missing,
+    /// The receiver, or a node before it, refused the packet: a reset, or an ICMP error.
+    Refused,
+}
+
 /// A packet, as the recording has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
@@ -47,6 +61,8 @@ pub struct Trace {
     pub times_ns: (u64, u64),
     /// Whether it was seen at a link of the receiver.
     pub arrived: bool,
+    /// What became of it, on the way there.
+    pub reply: Reply,
 }
 
 /// What a recording has of a flow and its answers, each in order of time.
@@ -60,6 +76,14 @@ pub struct Past {
     pub recorded: Vec<(Option<String>, String)>,
     /// Why what is not in it may have been there.
     pub doubts: Vec<String>,
+}
+
+impl Past {
+    /// Whether a link is recorded at a place.
+    fn has(&self, place: &Place) -> bool {
+        let mut all = self.recorded.iter();
+        all.any(|(node, interface)| (node, interface) == (&place.node, &place.interface))
+    }
 }
 
 /// A way of packets with what was seen of them, and the way that they have now.
@@ -102,14 +126,12 @@ pub fn judge_past(
             report.missing.push(text);
             Verdict::NotKnown
         }
-        (_, [0, 0]) if past.back.is_empty() => Verdict::Delivered,
-        (_, [0, 0]) => Verdict::Answered,
+        (_, [0, 0]) => there.answered(&back, past, &mut report, time),
         (_, [0, _]) => back.explain(past, &mut report, time),
         _ => there.explain(past, &mut report, time),
     };
-    if !report.verdict.arrives() {
-        report.missing.extend(past.doubts.iter().cloned());
-    }
+    // Whatever was found: what is not in the recording may have gone another way.
+    report.missing.extend(past.doubts.iter().cloned());
     report
 }
 
@@ -131,12 +153,7 @@ impl Side<'_> {
         let places = &self.now.places;
         let last = trace.spots.last().and_then(|last| places.iter().position(|p| last.is(p)));
         let Some(last) = last else { return vec![] };
-        let is_recorded = |place: &&Place| {
-            past.recorded
-                .iter()
-                .any(|(node, interface)| (node, interface) == (&place.node, &place.interface))
-        };
-        places.iter().skip(last + 1).filter(is_recorded).map(Spot::of).collect()
+        places.iter().skip(last + 1).filter(|place| past.has(place)).map(Spot::of).collect()
     }
 
     fn way(&self, past: &Past) -> Way {
@@ -181,7 +198,7 @@ impl Side<'_> {
             ));
             return Verdict::NotKnown;
         }
-        report.causes = self.causes(lost, rest.first());
+        report.causes = self.causes(lost.spots.last(), rest.first());
         if report.causes.is_empty() {
             report.missing.push(format!(
                 "{story}; nothing that is read there now explains it, and what was there then is not recorded"
@@ -194,13 +211,63 @@ impl Side<'_> {
         Verdict::Stopped
     }
 
-    /// What stops packets now between the last place that saw one and the next that is recorded.
-    fn causes(&self, lost: &Trace, next: Option<&Spot>) -> Vec<Cause> {
+    /// All packets came to the receiver: whether it answered those that ask for an answer.
+    fn answered(
+        &self,
+        back: &Side<'_>,
+        past: &Past,
+        report: &mut Report,
+        time: impl Fn(u64) -> String,
+    ) -> Verdict {
+        let is_due = |trace: &&Trace| matches!(trace.reply, Reply::Missing | Reply::Refused);
+        let Some(due) = self.traces.iter().rev().find(is_due) else {
+            return if back.traces.is_empty() { Verdict::Delivered } else { Verdict::Answered };
+        };
+        let is_refused = due.reply == Reply::Refused;
+        let what = if is_refused { "was refused" } else { "was not answered" };
+        let at = due.spots.last().map_or_else(String::new, |last| last.name.clone());
+        let story = format!("the last packet that {what} came to {at} at {}", time(due.times_ns.1));
+        let answered = self
+            .traces
+            .iter()
+            .find(|trace| trace.times_ns.0 > due.times_ns.0 && trace.reply == Reply::Came);
+        if let Some(answered) = answered {
+            let since = time(answered.times_ns.0);
+            report.missing.push(format!(
+                "{story}; from {since} on they are answered: what kept the ones before from it is gone, and a recording has \
+                 frames, not what a kernel did with them"
+            ));
+            return Verdict::NotKnown;
+        }
+        report.causes = self.causes(due.spots.last(), None);
+        if !is_refused {
+            let is_recorded = |place: &&Place| past.has(place);
+            let first = back.now.places.iter().find(is_recorded).map(Spot::of);
+            report.causes.extend(back.causes(None, first.as_ref()));
+        }
+        if report.causes.is_empty() {
+            report.missing.push(format!(
+                "{story}; nothing that is read there now explains it, and what was there then is not recorded"
+            ));
+            return Verdict::NotKnown;
+        }
+        for cause in &mut report.causes {
+            cause.evidence.push(story.clone());
+        }
+        Verdict::Stopped
+    }
+
+    /// What stops packets now between the last place that saw one, or the sender if none did, and the next that is recorded.
+    fn causes(&self, last: Option<&Spot>, next: Option<&Spot>) -> Vec<Cause> {
         let places = &self.now.places;
         let at =
             |spot: Option<&Spot>| places.iter().position(|place| spot.is_some_and(|s| s.is(place)));
-        let Some(last) = at(lost.spots.last()) else { return vec![] };
-        let (passed, before) = (last + 1, at(next).unwrap_or(places.len()));
+        let passed = match (last, at(last)) {
+            (None, _) => 0,
+            (_, Some(last)) => last + 1,
+            _ => return vec![],
+        };
+        let before = at(next).unwrap_or(places.len());
         let fits = |from: usize, to: usize| from <= before && to >= passed;
         let mut found: Vec<Cause> = vec![];
         for stop in &self.now.stops {

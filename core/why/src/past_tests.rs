@@ -36,7 +36,7 @@ fn trace(at: u64, spots: usize, back: bool) -> Trace {
     };
     spots.iter_mut().for_each(|spot| spot.out ^= back);
     let arrived = spots.len() == 2;
-    Trace { spots, times_ns: (at, at + 1), arrived }
+    Trace { spots, times_ns: (at, at + 1), arrived, reply: Reply::NotDue }
 }
 
 fn judged(past: &Past, stops: Vec<Stop>) -> Report {
@@ -66,7 +66,9 @@ fn what_arrived_did() {
     let report = judged(&of, vec![stop(2, 2, Share::All, CauseName::NftDrop)]);
     // Whatever stands there now.
     assert_eq!((report.verdict, report.causes.len()), (Verdict::Answered, 0));
-    assert!(report.missing.is_empty() && report.there.lost.is_none(), "{report:#?}");
+    assert!(report.there.lost.is_none(), "{report:#?}");
+    // What the recorder did not see is a doubt of this, too.
+    assert_eq!(report.missing, ["a doubt"]);
     let report = judged(&past(vec![trace(10, 2, false)], vec![]), vec![]);
     assert_eq!((report.verdict, report.back), (Verdict::Delivered, None));
 }
@@ -132,5 +134,56 @@ fn a_flow_without_packets_is_told() {
     assert_eq!((report.verdict, report.causes.len()), (Verdict::NotKnown, 0));
     assert!(report.missing[0].contains("no packet of it"), "{report:#?}");
     let text = crate::text(&report);
+    assert!(text.contains(": no packet is recorded\n"), "{text}");
     assert!(text.contains("recorded: 0 packets, 0 of them did not arrive; 0 answers"), "{text}");
+}
+
+/// A packet that arrived, with what became of it.
+fn asked(at: u64, reply: Reply) -> Trace {
+    Trace { reply, ..trace(at, 2, false) }
+}
+
+#[test]
+fn a_request_without_an_answer_is_explained_at_the_receiver_and_on_the_way_back() {
+    let of =
+        past(vec![asked(10, Reply::Came), asked(20, Reply::Missing)], vec![trace(11, 2, true)]);
+    // A rule of the way there that it passed is not a cause; what the receiver does is.
+    let passed = stop(2, 2, Share::All, CauseName::NftDrop);
+    let report = judged(&of, vec![passed.clone(), stop(4, 4, Share::All, CauseName::EchoIgnored)]);
+    assert_eq!(report.verdict, Verdict::Stopped);
+    assert_eq!(report.causes.len(), 1, "{report:#?}");
+    assert_eq!(report.causes[0].name, CauseName::EchoIgnored);
+    assert!(report.causes[0].evidence[0].contains("was not answered came to r:eth1 at t21"));
+    // Or the answer never leaves.
+    let flow = Flow::new(
+        [("a", [10, 0, 0, 1].into()), ("b", [10, 0, 0, 2].into())],
+        Protocol::Icmp,
+        [0, 0],
+    );
+    let stops = vec![stop(0, 0, Share::All, CauseName::NoRoute)];
+    let back = Walk { stops, ..walk_of(way(), true) };
+    let (flow, there) = (flow.unwrap(), walk_of(way(), false));
+    let report = judge_past(&flow, (&there, &back), &of, |ns| format!("t{ns}"));
+    assert_eq!((report.verdict, report.causes[0].name), (Verdict::Stopped, CauseName::NoRoute));
+    assert_eq!(report.causes[0].direction, Direction::Back);
+    // Nothing explains it.
+    let report = judged(&of, vec![passed]);
+    assert_eq!((report.verdict, report.causes.len()), (Verdict::NotKnown, 0));
+    // An answer to a later one refutes what stands there.
+    let of =
+        past(vec![asked(20, Reply::Missing), asked(30, Reply::Came)], vec![trace(31, 2, true)]);
+    let report = judged(&of, vec![stop(4, 4, Share::All, CauseName::EchoIgnored)]);
+    assert_eq!((report.verdict, report.causes.len()), (Verdict::NotKnown, 0));
+    assert!(report.missing[0].contains("from t30 on they are answered"), "{report:#?}");
+}
+
+#[test]
+fn a_refusal_is_no_answer() {
+    let of = past(vec![asked(20, Reply::Refused)], vec![trace(21, 2, true)]);
+    let report = judged(&of, vec![stop(4, 4, Share::All, CauseName::NothingListens)]);
+    assert_eq!((report.verdict, report.causes.len()), (Verdict::Stopped, 1), "{report:#?}");
+    assert_eq!(report.causes[0].basis, Basis::Now);
+    let report = judged(&of, vec![]);
+    assert_eq!(report.verdict, Verdict::NotKnown);
+    assert!(report.missing[0].contains("the last packet that was refused"), "{report:#?}");
 }

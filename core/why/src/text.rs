@@ -15,6 +15,7 @@ pub fn text(report: &Report) -> String {
             report.source,
             report.destination,
             match report.recorded {
+                Some(Recorded { packets: 0, .. }) => "no packet is recorded",
                 Some(_) => report.verdict.past_words(),
                 None => report.verdict.words(),
             }

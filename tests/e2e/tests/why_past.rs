@@ -70,3 +70,68 @@ fn a_lab_without_a_recording_says_how_to_begin_one() {
     machine.refused("why h1 web --last 5m", 1, &["nothing of it was recorded", "record start"]);
     machine.down();
 }
+
+/// The answer about the past for a service.
+fn asked(machine: &Machine, service: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    wait_until(service, SOON, || {
+        let words = ["why", "h1", "web", service, "--last", "24h", "--json"];
+        let told = machine.netloom(words).finish().json();
+        is_expected(&told).then_some(told)
+    })
+}
+
+#[test]
+fn a_request_that_is_refused_or_unanswered_did_not_arrive() {
+    needs!("python3", "ip");
+    let machine = machine!();
+    machine.up(LAB);
+    // Nothing was sent.
+    let none = machine.netloom(["why", "h1", "web", "7/tcp", "--last", "1s"]).finish().code(1);
+    assert!(none.text().contains(": no packet is recorded\n"), "{}", none.text());
+    let connect = |port: u16, kind: &str| {
+        let script = format!(
+            "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_{kind})\ns.settimeout(1)\n\
+             try:\n s.connect(('web', {port}))\n s.send(b'x')\n s.recv(1)\nexcept OSError: pass"
+        );
+        machine.exec("h1", &["python3", "-c", &script]).finish().code(0);
+    };
+    for (port, kind, service) in [(81, "STREAM", "81/tcp"), (82, "DGRAM", "82/udp")] {
+        connect(port, kind);
+        let told = asked(&machine, service, |told| told["verdict"] == "stopped");
+        assert_eq!(told["causes"][0]["name"], "nothing_listens", "{told:#}");
+        assert_eq!(told["causes"][0]["basis"], "now", "{told:#}");
+    }
+    machine.answers("h1", "web");
+    // The server has no way back: its answers never leave.
+    machine.exec("web", &["ip", "-4", "route", "flush", "proto", "static"]).finish().code(0);
+    machine.exec("h1", &["ping", "-c1", "-W1", "web"]).finish().code(1);
+    let told = asked(&machine, "icmp", |told| told["verdict"] == "stopped");
+    let cause = &told["causes"][0];
+    assert_eq!((&cause["name"], &cause["direction"]), (&"no_route".into(), &"back".into()));
+    // What was sent while nobody recorded is told as such.
+    machine.ok("record stop");
+    machine.exec("h1", &["ping", "-c1", "-W1", "web"]).finish().code(1);
+    let told = asked(&machine, "icmp", |_| true);
+    let missing = told["missing"].to_string();
+    assert!(missing.contains("on the lab was not recorded"), "{told:#}");
+    machine.down();
+}
+
+#[test]
+fn a_copy_of_a_mirror_session_is_not_a_hop() {
+    let machine = machine!();
+    machine.up("name: past-mirror
+pool: {ipv6: none}
+nodes: {h1: {}, web: {}, mon: {}}
+switches: {s: {kind: shm, mirrors: [{from: h1, to: mon}]}}
+links: [[h1, s], [web, s], [mon, s]]
+record: {keep: 64MiB}
+");
+    machine.answers("h1", "web");
+    machine.ok("link set web--s --down");
+    machine.exec("h1", &["ping", "-c1", "-W1", "web"]).finish().code(1);
+    let told = why(&machine, "a packet that is lost", |told| told["verdict"] == "stopped");
+    assert_eq!(told["causes"][0]["name"], "cable_out", "{told:#}");
+    assert_eq!(told["there"]["last"], "h1:eth0 out", "{told:#}");
+    machine.down();
+}

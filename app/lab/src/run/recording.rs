@@ -4,17 +4,47 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use netloom_model::lab::Record;
-use netloom_record::Folder as Recording;
-use netloom_sys::{describe, process};
+use netloom_record::{Folder as Recording, Missing, Status};
+use netloom_sys::{clock, describe, process};
 
 use crate::run::running::Running;
 use crate::stage::recorder;
+use crate::utc;
 
 /// The file's bounds are those of recordings.
 const _: () = assert!(Record::LEAST == netloom_record::LEAST_KEEP);
 
 /// Begins each reason why a lab is not recorded.
 pub const UNRECORDED: &str = "recording: ";
+
+/// The time that a question is about: the last nanoseconds, or from and until a time; in nanoseconds since 1970 UTC.
+pub fn time_of(
+    (last_ns, since_ns, until_ns): (Option<u64>, Option<u64>, Option<u64>),
+) -> (u64, u64) {
+    let now = clock::realtime();
+    let begin = since_ns.or(last_ns.map(|last| now.saturating_sub(last))).unwrap_or(0);
+    (begin, until_ns.map_or(now, |until| until.min(now)))
+}
+
+/// Of which parts of a time a recording has no packets, in words.
+pub fn not_recorded(status: &Status, time: (u64, u64), is_running: bool) -> Vec<String> {
+    let words = |(from, to, why): (u64, u64, Missing)| {
+        let when = match (from == time.0, to == time.1) {
+            (true, true) => "in this time".to_owned(),
+            (true, false) => format!("before {}", utc(to)),
+            (false, true) => format!("from {} on", utc(from)),
+            (false, false) => format!("from {} to {}", utc(from), utc(to)),
+        };
+        match why {
+            Missing::NotRecorded => {
+                format!("{when} the lab was not recorded: what was sent then is not known")
+            }
+            Missing::GaveWay => format!("packets of the recording gave way to newer ones {when}"),
+        }
+    };
+    let now = is_running.then(clock::realtime);
+    status.missing(time, now).into_iter().map(words).collect()
+}
 
 impl Running {
     /// Makes the recorder run that the plan asks for; `before` is what an earlier plan asked for. A recorder that runs goes on,
@@ -83,5 +113,37 @@ impl Running {
         }
         let found = recorder::find(&recording)?;
         Ok(found.map(|(_, process)| (recording, told.keep, process)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_without_packets_are_told() {
+        let status = Status {
+            earlier: vec![(2_000_000_000, 3_000_000_000)],
+            began_ns: 4_000_000_000,
+            told_ns: 5_000_000_000,
+            ..Status::default()
+        };
+        let told = |status: &Status, time| not_recorded(status, time, false);
+        let not = "the lab was not recorded: what was sent then is not known";
+        assert_eq!(told(&status, (2_500_000_000, 2_600_000_000)), [""; 0]);
+        assert_eq!(
+            told(&status, (1_000_000_000, 6_000_000_000)),
+            [
+                format!("before 1970-01-01T00:00:02.000000Z {not}"),
+                format!("from 1970-01-01T00:00:03.000000Z to 1970-01-01T00:00:04.000000Z {not}"),
+                format!("from 1970-01-01T00:00:05.000000Z on {not}"),
+            ]
+        );
+        assert_eq!(told(&status, (6_000_000_000, 7_000_000_000)), [format!("in this time {not}")]);
+        let gone = Status { gone_ns: 4_500_000_000, ..status };
+        assert_eq!(
+            told(&gone, (1_000_000_000, 5_000_000_000)),
+            ["packets of the recording gave way to newer ones before 1970-01-01T00:00:04.500000Z"]
+        );
     }
 }

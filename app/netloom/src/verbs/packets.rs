@@ -10,7 +10,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use netloom_config::printable;
 use netloom_lab::view::{PacketSeen, link_of_question};
-use netloom_lab::{Folder, runtime_dir};
+use netloom_lab::{Folder, not_recorded, recorder, runtime_dir, time_of};
 use netloom_model::Plan;
 use netloom_record::{Asked, Frame, Looked, Question, find_links, search};
 use netloom_sighting::summary;
@@ -36,6 +36,15 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
         tell_line!("netloom: {problem}: nodes are not known by name");
     }
     let question = Question::read(&asked, &told.status.nodes)?;
+    let is_running = recorder::find(&recording).is_ok_and(|found| found.is_some());
+    let time = time_of((asked.last_ns, asked.since_ns, asked.until_ns));
+    // Nothing may have been sent, or nobody recorded it.
+    let tell_lacking = |looked: &Looked| {
+        if looked.found == 0 {
+            let lacking = not_recorded(&told.status, time, is_running);
+            lacking.iter().for_each(|line| tell_line!("{line}"));
+        }
+    };
     if let Some(path) = &args.write {
         if !is_output(path) && is_in(path, recording.path()) {
             let text = format!("{path:?}: a file of the recording; write another");
@@ -45,6 +54,7 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
         let looked = search(&recording, &question, |frame| out.put(frame).map(|()| true))?;
         out.finish().with_context(|| format!("{path:?}: write"))?;
         tell_line!("{}", words(&looked));
+        tell_lacking(&looked);
         return Ok(0);
     }
     let looked = search(&recording, &question, |frame| {
@@ -57,6 +67,7 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
     })?;
     if looked.found == 0 || looked.gone + looked.strange > 0 {
         tell_line!("{}", words(&looked));
+        tell_lacking(&looked);
     }
     Ok(0)
 }

@@ -1,23 +1,29 @@
 //! Why packets of the past did not arrive: what the lab's recording has of them, beside the way that they have now.
 
+mod calls;
+
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use netloom_model::Plan;
 use netloom_model::lookup::slot;
 use netloom_model::lookup::target::{self, Space};
+use netloom_model::plan::port_names::shortened_port_name;
 use netloom_model::plan::{PlannedEnd, Slot};
 use netloom_packet::headers::Headers;
 use netloom_packet::identity;
 use netloom_record::{Asked, Frame, Question, Status, search};
 use netloom_sighting::Flow as Seen;
-use netloom_sys::clock;
-use netloom_why::{Past, Protocol, Report, Spot, Trace, judge_past, walk};
+use netloom_switch::control::requests::{Answer, Request};
+use netloom_why::{Past, Protocol, Reply, Report, Spot, Trace, judge_past, walk};
 
+use self::calls::Call;
 use super::facts::LabFacts;
 use super::{NO_PORT, addresses, flow, receiver};
 use crate::run::packets::refused;
+use crate::run::recording::{not_recorded, time_of};
 use crate::run::running::Running;
+use crate::stage::recorder;
 use crate::view::AskWhy;
 use crate::{Error, Result, Subject, utc};
 
@@ -56,6 +62,7 @@ impl Running {
         };
         let ends = [addresses_of(&asked.from), addresses_of(&asked.to)];
         let mut tracing = Tracing::new(plan, asked, ends, [from, to]);
+        tracing.copies = self.copies(plan);
         let looked = search(&folder, &question, |frame| {
             tracing.take(frame);
             Ok::<_, netloom_record::Error>(tracing.looked < MOST)
@@ -66,6 +73,16 @@ impl Running {
                 format!("more than {MOST} of its frames are in that time; ask for a shorter one");
             return Err(Error::Invalid { object: Subject::from("the flow"), reason });
         }
+        // Errors of ICMP come from any node, and name the packet that they are about.
+        let of_errors = Asked { words: vec![asked.from.clone(), "icmp".to_owned()], ..of_question };
+        let of_errors = Question::read(&of_errors, &nodes).map_err(wrong)?;
+        let mut errors = 0;
+        let of_refusals = search(&folder, &of_errors, |frame| {
+            errors += 1;
+            tracing.take_error(frame);
+            Ok::<_, netloom_record::Error>(errors < MOST)
+        });
+        of_refusals.map_err(wrong)?;
         let (pair, ports) = match tracing.newest {
             Some(Seen { from, to, ports, .. }) => {
                 ((from, to), ports.map_or([0, 0], |(from, to)| [from, to]))
@@ -73,13 +90,56 @@ impl Running {
             None => (addresses(facts, asked, from, to)?, [NO_PORT, asked.port.unwrap_or(0)]),
         };
         let flow = flow(asked, &plan.nodes[to].name, pair, ports)?;
-        let mut past = tracing.finish(&status);
+        let is_running = recorder::find(&folder).is_ok_and(|found| found.is_some());
+        // What cannot be read says nothing of when it was.
+        let is_open = is_running || status.told_ns == 0;
+        let (time, told) = (range(asked), if is_open { u64::MAX } else { status.told_ns });
+        let mut past = tracing.finish(told, time);
         past.recorded = points(plan, &status).map(|spot| (spot.node, spot.interface)).collect();
         past.doubts = doubts(&status, looked.gone + looked.strange);
+        past.doubts.extend(not_recorded(&status, time, is_running));
         let there = walk(facts, &flow, &[])?;
         let back = walk(facts, &flow.back(), &there.nodes)?;
         Ok(judge_past(&flow, (&there, &back), &past, utc))
     }
+}
+
+impl Running {
+    /// Links to ports that get copies of others' frames: what is seen there is no part of a way.
+    fn copies(&self, plan: &Plan) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        for switch in &plan.switches {
+            let Some(options) = switch.kind.as_shm() else { continue };
+            let of_file = options.mirrors.iter().map(|mirror| shortened_port_name(&mirror.to));
+            let mut to: BTreeSet<String> = of_file.collect();
+            let asked = self.kept.keepers.switches.ask(&self.folder, &switch.name, &Request::Show);
+            if let Ok(Answer::Shown(shown)) = asked {
+                let is_to = |number| shown.mirrors.values().any(|mirror| mirror.to == number);
+                let ports = shown.ports.into_iter().filter(|port| is_to(port.number));
+                to.extend(ports.map(|port| port.name));
+            }
+            for link in plan.links.iter().filter(|_| !to.is_empty()) {
+                let ends = (0..2).filter(|side| {
+                    let at =
+                        plan.shm_switch_at(&link.ends[*side]).and_then(|at| plan.switch_at(at));
+                    at.is_some_and(|at| at.name == switch.name)
+                });
+                if ends.into_iter().any(|side| to.contains(&plan.port_name(link, side))) {
+                    all.insert(link.name.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The time that is asked for, in nanoseconds since 1970 UTC.
+fn range(asked: &AskWhy) -> (u64, u64) {
+    time_of((
+        asked.last_ms.map(|last| last.saturating_mul(1_000_000)),
+        asked.since_ns,
+        asked.until_ns,
+    ))
 }
 
 /// The ends of links at which a recorder takes frames.
@@ -131,6 +191,10 @@ struct Tracing<'a> {
     spots: HashMap<String, Spot>,
     /// The newest packet there.
     newest: Option<Seen>,
+    /// Links to ports of mirror sessions.
+    copies: BTreeSet<String>,
+    /// Answers by what they answer, with when they were seen first and whether they refuse.
+    replies: HashMap<u64, Vec<(u64, bool)>>,
     looked: usize,
 }
 
@@ -139,6 +203,8 @@ struct Found {
     segments: Vec<u64>,
     links: Vec<String>,
     trace: Trace,
+    /// What an answer to it says, if it asks for one.
+    asks: Option<u64>,
 }
 
 impl<'a> Tracing<'a> {
@@ -148,8 +214,22 @@ impl<'a> Tracing<'a> {
         ends: [Vec<IpAddr>; 2],
         slots: [Slot; 2],
     ) -> Tracing<'a> {
-        let (found, known, alike, spots) = Default::default();
-        Tracing { plan, asked, ends, slots, found, known, alike, spots, newest: None, looked: 0 }
+        let (found, known, alike, spots, copies, replies) = Default::default();
+        let newest = None;
+        Tracing {
+            plan,
+            asked,
+            ends,
+            slots,
+            found,
+            known,
+            alike,
+            spots,
+            newest,
+            copies,
+            replies,
+            looked: 0,
+        }
     }
 
     fn take(&mut self, frame: &Frame) {
@@ -160,13 +240,27 @@ impl<'a> Tracing<'a> {
             self.newest = Some(seen);
         }
         let (spot, link, time_ns) = (self.spot(frame), frame.link.to_string(), frame.time_ns);
+        if self.copies.contains(&link) && !self.slots.iter().any(|at| is_at(self.plan, &link, *at))
+        {
+            return;
+        }
+        let says = calls::of(&frame.data);
+        if let (1, Some(Call::Answers { key, refuses })) = (direction, says) {
+            self.replies.entry(key).or_default().push((time_ns, refuses));
+        }
         let arrives = is_at(self.plan, &link, self.slots[1 - direction]);
         let (identity, segment) = (identity(&frame.data), frame.packet >> 32);
         let known = self.known.get(&(direction, frame.packet)).copied();
         let earlier = || self.earlier(direction, (identity, segment), &link, time_ns);
         let at = known.or_else(earlier).unwrap_or_else(|| {
-            let trace = Trace { spots: vec![], times_ns: (time_ns, time_ns), arrived: false };
-            let found = Found { segments: vec![], links: vec![], trace };
+            let reply = Reply::NotDue;
+            let trace =
+                Trace { spots: vec![], times_ns: (time_ns, time_ns), arrived: false, reply };
+            let asks = match says {
+                Some(Call::Asks { key }) if direction == 0 => Some(key),
+                _ => None,
+            };
+            let found = Found { segments: vec![], links: vec![], trace, asks };
             let at = self.found[direction].len();
             self.found[direction].push(found);
             self.alike.entry((direction, identity)).or_default().push(at);
@@ -179,6 +273,32 @@ impl<'a> Tracing<'a> {
         found.trace.spots.push(spot);
         found.trace.times_ns.1 = time_ns;
         found.trace.arrived |= arrives;
+    }
+
+    /// An ICMP error about a packet of this flow: it was refused.
+    fn take_error(&mut self, frame: &Frame) {
+        let Some(calls::Refused { flow, port, key }) = calls::refused(&frame.data) else { return };
+        let is_between = self.ends[0].contains(&flow.from) && self.ends[1].contains(&flow.to);
+        let is_of_protocol = flow.protocol == self.asked.protocol.number(flow.from.is_ipv4());
+        if is_between && is_of_protocol && port == self.asked.port {
+            self.replies.entry(key).or_default().push((frame.time_ns, true));
+        }
+    }
+
+    /// What became of a packet that asks for an answer, by all that answers; `end` is the last time that is known.
+    fn reply(&self, found: &Found, end: u64) -> Reply {
+        let Some(key) = found.asks else { return Reply::NotDue };
+        let (first, last) = found.trace.times_ns;
+        let all = self.replies.get(&key).map_or(&[][..], Vec::as_slice);
+        let mut after = all.iter().filter(|(time, _)| *time >= first);
+        // A datagram asks for nothing: only a refusal says something of it.
+        let is_datagram = self.asked.protocol == Protocol::Udp;
+        match after.next() {
+            Some((_, true)) => Reply::Refused,
+            Some((_, false)) => Reply::Came,
+            None if is_datagram || last.saturating_add(EDGE_NS) > end => Reply::NotDue,
+            None => Reply::Missing,
+        }
     }
 
     /// A packet that an earlier segment has, and that goes on in this one.
@@ -235,15 +355,15 @@ impl<'a> Tracing<'a> {
         Spot { out: frame.flags & 3 == 2, ..spot.clone() }
     }
 
-    /// Without packets that may be cut at the edges of the time.
-    fn finish(self, status: &Status) -> Past {
-        let now = clock::realtime();
-        let end = if status.ended { status.told_ns } else { now };
-        let end = self.asked.until_ns.map_or(end, |until| until.min(end));
-        let last =
-            self.asked.last_ms.map(|last| now.saturating_sub(last.saturating_mul(1_000_000)));
-        let begin = self.asked.since_ns.or(last).unwrap_or(0);
+    /// Without packets that may be cut at the edges of the time. `told`: until when a recorder ran.
+    fn finish(mut self, told: u64, (begin, until): (u64, u64)) -> Past {
+        let end = told.min(until);
         let (plan, [sender, receiver]) = (self.plan, self.slots);
+        let mut there = std::mem::take(&mut self.found[0]);
+        for found in &mut there {
+            found.trace.reply = self.reply(found, end);
+        }
+        let back = std::mem::take(&mut self.found[1]);
         let is_whole = |found: &Found, sender: Slot| {
             let (first, last) = found.trace.times_ns;
             let begins = found.links.first().is_some_and(|link| is_at(plan, link, sender));
@@ -254,7 +374,6 @@ impl<'a> Tracing<'a> {
             let whole = all.into_iter().filter(|found| is_whole(found, sender));
             whole.map(|found| found.trace).collect()
         };
-        let [there, back] = self.found;
         Past { there: kept(there, sender), back: kept(back, receiver), ..Past::default() }
     }
 }
