@@ -52,6 +52,8 @@ impl<E: Into<Error>> From<E> for Refused {
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(crate) files: Vec<PathBuf>,
+    /// How many gave way to these.
+    pub(crate) removed: usize,
     pub(crate) bytes: u64,
     pub(crate) how: Option<How>,
 }

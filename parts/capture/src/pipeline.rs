@@ -143,6 +143,8 @@ pub struct Report {
     pub last: Snapshot,
     /// The remaining files, oldest first.
     pub files: Vec<PathBuf>,
+    /// How many files gave way to these: their frames count as written.
+    pub removed: usize,
     /// Bytes written, including those of removed files.
     pub bytes: u64,
     /// How the last file was written.
@@ -262,7 +264,8 @@ impl Pipeline {
         let made = self.join();
         let (end, failure) = self.shared.take_end();
         let last = self.snapshot();
-        Report { end, failure, last, files: made.files, bytes: made.bytes, how: made.how }
+        let Made { files, removed, bytes, how } = made;
+        Report { end, failure, last, files, removed, bytes, how }
     }
 
     fn join(&mut self) -> Made {

@@ -92,6 +92,7 @@ pub(crate) struct Files {
     waiting: Option<Chunk>,
     number: u64,
     kept: VecDeque<PathBuf>,
+    removed: usize,
     /// Frees the space of a removed file.
     freeing: Option<JoinHandle<()>>,
     bytes: u64,
@@ -122,6 +123,7 @@ impl Files {
             waiting: None,
             number: 0,
             kept: VecDeque::new(),
+            removed: 0,
             freeing: None,
             bytes: 0,
             how: None,
@@ -185,6 +187,7 @@ impl Files {
                 self.held = None;
             }
             self.remove(&oldest);
+            self.removed += 1;
         }
     }
 
@@ -389,6 +392,7 @@ impl Output for Files {
 
     fn made(&self) -> Made {
         Made {
+            removed: self.removed,
             files: self.kept.iter().cloned().collect(),
             bytes: self.bytes,
             how: self.how.clone(),

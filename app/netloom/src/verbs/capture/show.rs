@@ -1,6 +1,6 @@
 //! Output of a capture: how each interface is captured, a line while it runs, the account at its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -101,6 +101,7 @@ pub(super) fn account(report: &Report, args: &Capture) -> Result<()> {
             "difference": report.last.total.difference(),
             "late": report.last.late,
             "files": report.files,
+            "removed_files": report.removed,
             "bytes": report.bytes,
         });
         if to_pipe {
@@ -160,19 +161,28 @@ fn text(report: &Report, args: &Capture) -> String {
         ));
     }
     if !report.files.is_empty() {
-        let names: Vec<String> = report.files.iter().map(|p| p.display().to_string()).collect();
         let how = report.how.as_ref().map(|how| format!(", {}", way(how))).unwrap_or_default();
-        text.push_str(&format!(
-            "{} in {}{how}\n",
-            bytes(report.bytes),
-            match names.as_slice() {
-                [one] => one.clone(),
-                many =>
-                    format!("{}, the newest {}", count(many.len(), "file"), many[many.len() - 1]),
-            }
-        ));
+        let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |found| found.len());
+        let kept = report.files.iter().map(length).sum();
+        let what = where_to(&report.files, report.removed, (report.bytes, kept));
+        text.push_str(&format!("{what}{how}\n"));
     }
     text
+}
+
+/// What was written, and what of it is left, in bytes.
+fn where_to(files: &[PathBuf], removed: usize, (written, kept): (u64, u64)) -> String {
+    let (written, kept) = (bytes(written), bytes(kept));
+    let newest = files.last().map_or_else(String::new, |path| path.display().to_string());
+    match (files.len(), removed) {
+        (1, 0) => format!("{written} in {newest}"),
+        (many, 0) => format!("{written} in {}, the newest {newest}", count(many, "file")),
+        (left, removed) => format!(
+            "{written} in {}, of which {removed} gave way, frames and all; kept are {kept} in {}, the newest {newest}",
+            count(left + removed, "file"),
+            count(left, "file"),
+        ),
+    }
 }
 
 /// How a file was written.
@@ -181,5 +191,22 @@ fn way(how: &netloom_disk::How) -> &'static str {
         (true, true) => "past the page cache by io_uring",
         (true, false) => "past the page cache",
         (false, _) => "through the page cache",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_gave_way_are_told() {
+        let files = ["a_2".into(), "a_3".into()];
+        let told = |files: &[PathBuf], removed| where_to(files, removed, (3072, 1024));
+        assert_eq!(told(&files[..1], 0), "3.0 KiB in a_2");
+        assert_eq!(told(&files, 0), "3.0 KiB in 2 files, the newest a_3");
+        assert_eq!(
+            told(&files, 4),
+            "3.0 KiB in 6 files, of which 4 gave way, frames and all; kept are 1.0 KiB in 2 files, the newest a_3"
+        );
     }
 }
