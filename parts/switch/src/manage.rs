@@ -84,10 +84,17 @@ impl Server {
                 let known = self.state.ports.iter().find(|known| known.name == *name);
                 let known = known.map(|known| u16::from(known.number));
                 let number = known.or_else(|| self.state.rules.reserved(name));
-                let shown: String = name.chars().take(MOST_NAME).collect();
-                number.ok_or_else(|| Error::refused(format!("port {shown:?}: there is none")))
+                number.ok_or_else(|| self.no_port(name))
             }
         }
+    }
+
+    /// Names what there is instead of a port.
+    fn no_port(&self, name: &str) -> Error {
+        let here = self.state.ports.iter().map(|port| port.name.as_str());
+        let reserved = self.state.rules.ports.values().filter_map(|rules| rules.name.as_deref());
+        let all: BTreeSet<&str> = here.chain(reserved).filter(|name| !name.is_empty()).collect();
+        Error::refused(none_named(name, &all))
     }
 
     fn change_port(&mut self, number: u16, edit: impl FnOnce(&mut PortRules)) -> Result<()> {
@@ -268,5 +275,43 @@ fn reason(error: &Error) -> String {
         Error::Refused(reason) => reason.clone(),
         Error::Message(reason) => format!("message: {reason}"),
         other => describe(other),
+    }
+}
+
+/// Most names of ports that an answer lists.
+const MOST_LISTED: usize = 16;
+
+/// A port that is not there, with those that are, and the one that may be meant: that of the node's only interface.
+fn none_named(name: &str, all: &BTreeSet<&str>) -> String {
+    let shown: String = name.chars().take(MOST_NAME).collect();
+    let of_node = |port: &&&str| port.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+    let meant: Vec<&&str> = all.iter().filter(of_node).collect();
+    if let [one] = meant.as_slice() {
+        return format!("port {shown:?}: there is none; did you mean {one}?");
+    }
+    let mut listed: Vec<&str> = all.iter().copied().take(MOST_LISTED).collect();
+    if all.len() > MOST_LISTED {
+        listed.push("...");
+    }
+    match listed.is_empty() {
+        true => format!("port {shown:?}: there is none, and no other with a name"),
+        false => format!("port {shown:?}: there is none; it has {}", listed.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_not_there_is_told_with_those_that_are() {
+        let all = BTreeSet::from(["a:eth0", "b:eth0", "b:eth1", "west"]);
+        let told = |name| none_named(name, &all);
+        assert_eq!(told("a"), "port \"a\": there is none; did you mean a:eth0?");
+        let list = "it has a:eth0, b:eth0, b:eth1, west";
+        assert_eq!(told("b"), format!("port \"b\": there is none; {list}"));
+        assert_eq!(told("wes"), format!("port \"wes\": there is none; {list}"));
+        let none = none_named("a", &BTreeSet::new());
+        assert_eq!(none, "port \"a\": there is none, and no other with a name");
     }
 }
