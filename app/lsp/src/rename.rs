@@ -4,6 +4,7 @@
 //! Commands and texts of files may name nodes as well; they are programs' words and stay.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::ops::Range as Bytes;
 
 use lsp_types::{Position, Range, TextEdit};
@@ -191,7 +192,7 @@ impl Renaming<'_> {
                 None => self.end(word.text),
             },
             Mention::Controller => format!("node:{}", self.end(word.text.strip_prefix("node:")?)),
-            Mention::Expression => self.words(word.text),
+            Mention::Expression => self.expression(word.text),
         })
     }
 
@@ -214,23 +215,14 @@ impl Renaming<'_> {
         }
     }
 
-    /// A text in which the name is a word.
-    fn words(&self, text: &str) -> String {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        let mut out = String::new();
-        let mut done = 0;
-        for (at, found) in text.match_indices(self.old) {
-            let end = at + found.len();
-            let before = text[..at].chars().next_back();
-            let is_word = !before.is_some_and(|c| is_part(c) || c == '/')
-                && !text[end..].starts_with(is_part);
-            if is_word {
-                out.push_str(&text[done..at]);
-                out.push_str(self.new);
-                done = end;
-            }
+    /// An expression: names stand after `host`, `src` and `dst` and in flows; other words are the language's, whatever nodes are
+    /// called.
+    fn expression(&self, text: &str) -> String {
+        let renamed = |word: &str| Ok::<_, Infallible>(Some(self.end(word)));
+        match netloom_filter::expand::rename(text, renamed) {
+            Ok(renamed) => renamed,
+            Err(never) => match never {},
         }
-        out + &text[done..]
     }
 
     /// A word in the form that it has: without quotes if it has none and needs none.
@@ -241,5 +233,23 @@ impl Renaming<'_> {
             None if written::scalar(self.new) == self.new => new.to_owned(),
             None => written::scalar(new),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::position::Encoding;
+
+    #[test]
+    fn words_of_the_filter_language_stay_whatever_nodes_are_called() {
+        let text = "name: t\nnodes:\n  tcp: {}\n  b: {}\nlinks:\n  - ends: [tcp, b]\n    \
+                    drop: tcp port 80 and host tcp or flow:tcp->b:80/tcp\n";
+        let uri = "file:///t.yaml".parse().unwrap();
+        let good = |_: &netloom_model::Plan| Compiled::Good;
+        let document = Document::new(uri, 1, text.to_owned(), Encoding::Utf16, good);
+        let edits = edits(&document, Position { line: 2, character: 3 }, "web").unwrap();
+        let texts: Vec<&str> = edits.iter().map(|edit| edit.new_text.as_str()).collect();
+        assert_eq!(texts, ["web", "web", "tcp port 80 and host web or flow:web->b:80/tcp"]);
     }
 }
