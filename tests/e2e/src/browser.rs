@@ -54,10 +54,7 @@ impl Browser {
     pub fn start(scratch: &Scratch, (width, height): (u32, u32)) -> Browser {
         let home = scratch.path().join("browser");
         std::fs::create_dir_all(&home).expect("make its folder");
-        let run = Run::new(program("chromedriver").expect("its probe has found it"));
-        let mut driver = run.args(["--port=0"]).env("HOME", &home).env("TMPDIR", &home).spawn();
-        let mut output = BufReader::new(driver.stdout.take().expect("stdout is piped"));
-        let port = port(&mut output);
+        let (driver, output, port) = started(&home);
         let config = ureq::Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
@@ -228,17 +225,34 @@ impl Drop for Browser {
     }
 }
 
-/// The port that chromedriver says it listens on.
-fn port(output: &mut impl BufRead) -> u16 {
+/// chromedriver, and the port that it listens on. It takes a free port of IPv6 and then the same of IPv4, which somebody else may
+/// have (ChromeDriver 156): another one takes another.
+fn started(home: &Path) -> (Child, BufReader<ChildStdout>, u16) {
+    loop {
+        let run = Run::new(program("chromedriver").expect("its probe has found it"));
+        let mut driver = run.args(["--port=0"]).env("HOME", home).env("TMPDIR", home).spawn();
+        let mut output = BufReader::new(driver.stdout.take().expect("stdout is piped"));
+        match port(&mut output) {
+            Ok(port) => return (driver, output, port),
+            Err(said) => {
+                assert!(said.contains("port not available"), "chromedriver ended: {said}");
+                driver.wait().expect("its end");
+            }
+        }
+    }
+}
+
+/// The port that chromedriver says it listens on, or all that it said.
+fn port(output: &mut impl BufRead) -> Result<u16, String> {
     let mut all = String::new();
     while output.read_line(&mut all).expect("its output") > 0 {
         let words = all.rsplit_once("started successfully on port ").map(|(_, rest)| rest);
         let digits = words.map(|rest| rest.trim().trim_end_matches('.'));
         if let Some(port) = digits.and_then(|digits| digits.parse().ok()) {
-            return port;
+            return Ok(port);
         }
     }
-    panic!("chromedriver ended: {all}");
+    Err(all)
 }
 
 fn capabilities(binary: &Path, home: &Path, width: u32, height: u32) -> Value {
