@@ -199,16 +199,7 @@ impl Side<'_> {
             return Verdict::NotKnown;
         }
         report.causes = self.causes(lost.spots.last(), rest.first());
-        if report.causes.is_empty() {
-            report.missing.push(format!(
-                "{story}; nothing that is read there now explains it, and what was there then is not recorded"
-            ));
-            return Verdict::NotKnown;
-        }
-        for cause in &mut report.causes {
-            cause.evidence.push(story.clone());
-        }
-        Verdict::Stopped
+        stopped(report, &story)
     }
 
     /// All packets came to the receiver: whether it answered those that ask for an answer.
@@ -245,16 +236,7 @@ impl Side<'_> {
             let first = back.now.places.iter().find(is_recorded).map(Spot::of);
             report.causes.extend(back.causes(None, first.as_ref()));
         }
-        if report.causes.is_empty() {
-            report.missing.push(format!(
-                "{story}; nothing that is read there now explains it, and what was there then is not recorded"
-            ));
-            return Verdict::NotKnown;
-        }
-        for cause in &mut report.causes {
-            cause.evidence.push(story.clone());
-        }
-        Verdict::Stopped
+        stopped(report, &story)
     }
 
     /// What stops packets now between the last place that saw one, or the sender if none did, and the next that is recorded.
@@ -286,6 +268,20 @@ impl Side<'_> {
         }
         found
     }
+}
+
+/// The verdict on packets that were lost as `story` says, by the causes that stand there now.
+fn stopped(report: &mut Report, story: &str) -> Verdict {
+    if report.causes.is_empty() {
+        report.missing.push(format!(
+            "{story}; nothing that is read there now explains it, and what was there then is not recorded"
+        ));
+        return Verdict::NotKnown;
+    }
+    for cause in &mut report.causes {
+        cause.evidence.push(story.to_owned());
+    }
+    Verdict::Stopped
 }
 
 #[cfg(test)]

@@ -67,14 +67,20 @@ fn a_mend_that_helps_is_told_and_the_lab_stays_as_it_is() {
     machine.down();
 }
 
+/// Brings the office up, and has a router drop what goes to the server, whose address it gives.
+fn up_with_blackhole(machine: &Machine) -> String {
+    machine.up(OFFICE);
+    machine.answers("h1", "web");
+    let web = address(machine, "web", "eth0");
+    sh(machine, "r2", &format!("ip route add blackhole {web}/32"));
+    web
+}
+
 #[test]
 fn a_mend_that_does_not_help_and_one_that_is_not_there_are_told() {
     needs!("python3", "nft", "ip");
     let machine = machine!();
-    machine.up(OFFICE);
-    machine.answers("h1", "web");
-    let web = address(&machine, "web", "eth0");
-    sh(&machine, "r2", &format!("ip route add blackhole {web}/32"));
+    let web = up_with_blackhole(&machine);
     // Nothing listens at 8081: that no command mends.
     let found = attempt(&machine, "8081/tcp", 1);
     let tried = &found["tried"];
@@ -97,11 +103,8 @@ fn a_mend_that_does_not_help_and_one_that_is_not_there_are_told() {
 fn a_copy_goes_when_who_tries_is_killed() {
     needs!("python3", "nft", "ip");
     let machine = machine!();
-    machine.up(OFFICE);
-    machine.answers("h1", "web");
     // Not mended by what is proposed: it is tried for seconds.
-    let web = address(&machine, "web", "eth0");
-    sh(&machine, "r2", &format!("ip route add blackhole {web}/32"));
+    up_with_blackhole(&machine);
     let words = TRY.map(|word| if word == "80/tcp" { "8081/tcp" } else { word });
     let held = Held::start(machine.netloom(words));
     let is_up = || labs(&machine).len() == 2;

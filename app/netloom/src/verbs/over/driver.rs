@@ -1,7 +1,7 @@
 //! Brings a lab up on several hosts in two phases: all parts are prepared, then all go. What fails on one host is undone on
 //! all. There is no coordinator beside the process that does this, and nothing to keep: each host has the state of its part.
 
-use std::sync::Mutex;
+use std::thread::ScopedJoinHandle;
 
 use super::message::{Ask, Prepare, Told};
 use super::remote::{Remote, Trouble};
@@ -30,20 +30,15 @@ pub(crate) fn each<T: Send>(
     remotes: &mut [Remote],
     ask: impl Fn(usize, &mut Remote) -> Result<T, Trouble> + Sync,
 ) -> Vec<Result<T, Trouble>> {
-    let (ask, found) = (&ask, Mutex::new(Vec::new()));
+    let ask = &ask;
     std::thread::scope(|scope| {
-        for (at, remote) in remotes.iter_mut().enumerate() {
-            let found = &found;
-            scope.spawn(move || {
-                let answer = ask(at, remote);
-                let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                found.push((at, answer));
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, answer)| answer).collect()
+        let each = remotes.iter_mut().enumerate();
+        let asked: Vec<_> = each.map(|(at, remote)| scope.spawn(move || ask(at, remote))).collect();
+        let join = |asked: ScopedJoinHandle<'_, _>| {
+            asked.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
+        };
+        asked.into_iter().map(join).collect()
+    })
 }
 
 /// Brings up a part on each host.
