@@ -46,7 +46,7 @@ impl Stored {
     }
 }
 
-/// So many bytes of a file from a place on, or as many as there are.
+/// At most a number of bytes of a file, from a place on.
 fn bytes(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
     // An index that was made up may ask for more than there is.
     let there = file.metadata().ok()?.len().checked_sub(at)?;

@@ -264,8 +264,8 @@ class Calls:
     def status(self, *, after: Optional[str] = None, limit: Optional[int] = None) -> s.LabStatus:
         """Show the lab's current state.
 
-        With `limit`, a page of it: so many nodes, the links at them, the switches in which
-        these end, and manual changes to these nodes. To read on, pass the name of the last
+        With `limit`, a page of it: at most that many nodes, their links, the switches of
+        these links, and manual changes to these nodes. To read on, pass the name of the last
         node as `after`. `state` then knows the programs of these nodes only; that of
         `/v1/lab/summary` knows all.
 
@@ -351,8 +351,7 @@ class Calls:
     ) -> list[s.LinkStatus]:
         """List links with their state.
 
-        All, or a page: with `limit` so many. To read on, pass the name of the last one as
-        `after`.
+        All, or with `limit` a page. To read on, pass the name of the last one as `after`.
 
         `after`: Only links after this one, the last of the page before; from the first if
         absent.
@@ -451,8 +450,7 @@ class Calls:
     ) -> list[s.NodeStatus]:
         """List nodes with their state.
 
-        All, or a page: with `limit` so many. To read on, pass the name of the last one as
-        `after`.
+        All, or with `limit` a page. To read on, pass the name of the last one as `after`.
 
         `after`: Only nodes after this one, the last of the page before; from the first if
         absent.
@@ -637,8 +635,7 @@ class Calls:
     ) -> list[s.SwitchStatus]:
         """List switches with their state.
 
-        All, or a page: with `limit` so many. To read on, pass the name of the last one as
-        `after`.
+        All, or with `limit` a page. To read on, pass the name of the last one as `after`.
 
         `after`: Only switches after this one, the last of the page before; from the first if
         absent.

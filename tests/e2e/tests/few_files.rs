@@ -10,7 +10,7 @@ nodes:
   'n{i}': {for: {i: 60}}
 ";
 
-/// netloom where so many files may be open, which nobody may change.
+/// netloom with a limit of open files, which nobody may change.
 fn with_few(machine: &Machine, files: u32, args: &[&str]) -> Run {
     Run::new("sh")
         .args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")])
@@ -43,7 +43,7 @@ fn a_lab_has_one_open_file_a_node() {
     let up = ["up", file.to_str().expect("a path")];
     with_few(&machine, 410, &up).finish().code(0);
     machine.answers("n0", "n1");
-    // Nodes that are made again have their links to others made again.
+    // Nodes that are recreated have their links to others recreated.
     machine.inits().iter().skip(50).take(100).for_each(|(_, pid)| kill_and_wait(*pid));
     with_few(&machine, 410, &up).finish().code(0);
     machine.answers("n99", "n100");

@@ -172,7 +172,7 @@ fn a_lab_over_three_hosts_is_the_lab_on_one() {
     let told =
         hosts.over("hosts.yaml", &["exec", "-l", "campus", "h-west-9", "true"]).finish().code(1);
     told.says("no node \"h-west-9\" on any host");
-    // A node that died is made again with its halves of links.
+    // A node that died is recreated with its halves of links.
     let mut nodes = parts.iter().flat_map(|part| part["lab"]["nodes"].as_array().expect("a list"));
     let pid = nodes.find(|node| node["name"] == "r-west").expect("it")["pid"].as_i64();
     kill(i32::try_from(pid.expect("a pid")).expect("a pid"));

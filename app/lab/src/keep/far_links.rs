@@ -49,7 +49,7 @@ impl Keeper for FarLinks {
                 reason: "its init has ended".into(),
             });
         };
-        // Those of links that are made again.
+        // Those of links that are recreated.
         inside(core.as_fd(), CORE, |socket| {
             let mut batch = Batch::new();
             for (_, link, far) in &new {

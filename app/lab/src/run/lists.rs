@@ -29,7 +29,7 @@ use crate::view::{
     NodeStatus, SwitchStatus,
 };
 
-/// If a page has more than one of so many of all links, their ends in the core are read with all others.
+/// A page with more than one link in eight reads the core's interfaces all at once, others read those of their links.
 const FEW: usize = 8;
 
 impl Running {

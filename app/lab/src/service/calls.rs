@@ -64,7 +64,7 @@ macro_rules! lists {
                 $name { after: After(None), limit: Whole(Objects::DEFAULT), of: Within::ALL }
             }
 
-            /// The page after an object, of at most so many.
+            /// The page after an object; it has at most `limit` objects.
             pub fn page(after: Option<&str>, limit: u64) -> $name {
                 $name { after: After::of(after), limit: Whole(limit), of: Within::ALL }
             }
@@ -98,7 +98,7 @@ macro_rules! calls {
         Status = {
             /// Show the lab's current state
             ///
-            /// With `limit`, a page of it: so many nodes, the links at them, the switches in which these end, and manual
+            /// With `limit`, a page of it: at most that many nodes, their links, the switches of these links, and manual
             /// changes to these nodes. To read on, pass the name of the last node as `after`. `state` then knows the programs
             /// of these nodes only; that of `/v1/lab/summary` knows all.
             GET "/v1/lab" as status, Reads, Moments;
@@ -269,7 +269,7 @@ macro_rules! calls {
         ListNodes = {
             /// List nodes with their state
             ///
-            /// All, or a page: with `limit` so many. To read on, pass the name of the last one as `after`.
+            /// All, or with `limit` a page. To read on, pass the name of the last one as `after`.
             GET "/v1/nodes" as nodes, Reads, Moments;
             /// Only nodes after this one, the last of the page before; from the first if absent
             query after: After<NodeName>;
@@ -385,7 +385,7 @@ macro_rules! calls {
         ListLinks = {
             /// List links with their state
             ///
-            /// All, or a page: with `limit` so many. To read on, pass the name of the last one as `after`.
+            /// All, or with `limit` a page. To read on, pass the name of the last one as `after`.
             GET "/v1/links" as links, Reads, Moments;
             /// Only links after this one, the last of the page before; from the first if absent
             query after: After<LinkName>;
@@ -467,7 +467,7 @@ macro_rules! calls {
         ListSwitches = {
             /// List switches with their state
             ///
-            /// All, or a page: with `limit` so many. To read on, pass the name of the last one as `after`.
+            /// All, or with `limit` a page. To read on, pass the name of the last one as `after`.
             GET "/v1/switches" as switches, Reads, Moments;
             /// Only switches after this one, the last of the page before; from the first if absent
             query after: After<SwitchName>;

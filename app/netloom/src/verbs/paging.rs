@@ -9,7 +9,7 @@ use crate::flags::Listing;
 /// Objects of a page, where nothing else is said.
 pub(super) const USUAL: u64 = 200;
 
-/// The objects that are to be listed, and whether others follow. `ask` asks for those after a name, at most so many.
+/// The objects that are to be listed, and whether others follow. `ask` asks for a number of them after a name.
 pub(super) fn listed<T>(
     args: &Listing,
     ask: impl Fn(Option<&str>, u64) -> netloom_api::Result<Vec<T>>,

@@ -105,7 +105,7 @@ impl Running {
 }
 
 impl Running {
-    /// Links to ports that get copies of others' frames: what is seen there is no part of a way.
+    /// Links to ports that get copies of others' frames. A frame that is seen there has not travelled there.
     fn copies(&self, plan: &Plan) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         for switch in &plan.switches {
