@@ -99,27 +99,23 @@ pub(crate) fn up(wish: &Wish, args: &Up, on: &Path) -> Result<i32> {
     let used: Vec<usize> = (0..hosts.list.len())
         .filter(|at| found.hosts[*at].nodes + found.hosts[*at].switches > 0)
         .collect();
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let parts: Vec<Prepare> = used
-        .iter()
-        .map(|host| Prepare {
-            lab: plan.lab.clone(),
-            shown: shown.clone(),
-            text: text.clone(),
-            file: source::full(&args.file),
-            base: source::base(&args.file),
-            digest: plan.digest.clone(),
-            hosts: hosts
-                .list
-                .iter()
-                .map(|host| Place { name: host.name.clone(), underlay: host.underlay })
-                .collect(),
-            host: *host,
-            nodes: plan.slots().filter_map(|slot| placement.of_node(slot)).collect(),
-            switches: plan.switch_slots().map(|s| placement.of_switch(s).to_vec()).collect(),
-            ignore_limits: args.ignore_limits,
-        })
-        .collect();
+    let listed = |host: &Host| Place { name: host.name.clone(), underlay: host.underlay };
+    let whole = Prepare {
+        lab: plan.lab.clone(),
+        shown: shown.clone(),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        file: source::full(&args.file),
+        base: source::base(&args.file),
+        digest: plan.digest.clone(),
+        hosts: hosts.list.iter().map(listed).collect(),
+        host: 0,
+        nodes: plan.slots().filter_map(|slot| placement.of_node(slot)).collect(),
+        switches: plan.switch_slots().map(|s| placement.of_switch(s).to_vec()).collect(),
+        ignore_limits: args.ignore_limits,
+    };
+    // Each host gets the same, with its own place in the list.
+    let parts: Vec<Prepare> =
+        used.iter().map(|host| Prepare { host: *host, ..whole.clone() }).collect();
     let of_hosts: Vec<&Host> = used.iter().map(|at| &hosts.list[*at]).collect();
     let (mut remotes, mut troubles) = (vec![], vec![]);
     for found in connect(&of_hosts) {
