@@ -481,11 +481,13 @@ fn without_lateness(printed: &str) -> String {
     kept
 }
 
-/// Whether a line is one of `status`, of a test's step, or of a measurement that tells how late something was.
+/// Whether a line is one of `status`, of a test's step, of a measurement or of `ping` that tells how late something was.
 fn tells_lateness(line: &str) -> bool {
     let (line, mark) = (line.trim_start(), "measured while ");
+    let line = line.strip_prefix("netloom: warning: ").unwrap_or(line);
     line.starts_with("behind: ")
         || line.starts_with(mark)
+        || line.starts_with("the machine did not keep up")
         || (line.starts_with("note: ") && line.contains(mark))
 }
 
@@ -571,8 +573,12 @@ fn what_is_shown_is_compared() {
         Ok(())
     );
     assert!(matches(step, &format!("  ok    a: done\n    {late}\n")).is_err());
-    let notes = format!("behind: l\nnote: {late}\nnote: block 1 or 2: {late}\n");
+    let notes = format!(
+        "behind: l\nnote: {late}\nnote: block 1 or 2: {late}\nnetloom: warning: {late}\n\
+         netloom: warning: the machine did not keep up, so answers may have come too late; write --timeout 10000\n"
+    );
     assert_eq!(matches("", &notes), Ok(()));
+    assert!(matches("", "netloom: warning: dead: node \"a\"\n").is_err());
     let reach = "IPv4: 2 of 6 pairs answer\n";
     assert!(matches(reach, reach).is_ok() && matches(reach, &reach.replace('2', "3")).is_err());
 }
