@@ -340,3 +340,50 @@ fn a_lab_without_its_process_is_compared_and_mended_and_a_killed_mend_goes_on() 
     machine.all_reach_all();
     machine.down();
 }
+
+/// A switch in shared memory, with rules of ports and a session.
+const RULED: &str = "name: drift-rules
+pool: {ipv6: none}
+nodes: {h1: {}, h2: {}, mon: {}}
+switches:
+  s:
+    kind: shm
+    ports: {h1: {qinq: 100}, h2: {qinq: 100}}
+    mirrors: [{from: h1, to: mon}]
+links: [[h1, s], [h2, s], [mon, s]]
+";
+
+#[test]
+fn rules_of_a_shared_memory_switch_are_compared_and_taken_back() {
+    let machine = machine!();
+    machine.up(RULED);
+    machine.apply(RULED, &["--check"]).finish().code(0);
+    let file = machine.file(RULED);
+    let up = |flags: &[&str]| {
+        let words = ["up", file.to_str().expect("a path in UTF-8")];
+        machine.netloom(words.iter().chain(flags)).finish().code(0).text()
+    };
+    let changes = [
+        ("switch vlan s h1:eth0 qinq 100 --cvlans 5", "port h1:eth0 vlan qinq 100"),
+        ("switch vlan s 9 access 10", "port 9 vlan none, was access 10"),
+        ("switch port s h2:eth0 lock=02:00:00:00:00:01", "port h2:eth0 lock none, was 02:00"),
+        ("switch mirror s delete 1", "mirrors of h1:eth0 to mon:eth0, was none"),
+    ];
+    for (change, told) in changes {
+        machine.ok(change);
+        let check = machine.apply(RULED, &["--check"]).finish().code(4).text();
+        assert!(check.contains("~ switch s: ") && check.contains(told), "{change}: {check}");
+        assert!(check.contains("(changed by hand)"), "{check}");
+        machine.applied(RULED);
+    }
+    // Kept on request, else taken back by `up`, too.
+    machine.ok(changes[0].0);
+    let kept = up(&["--keep-drift"]);
+    assert!(kept.contains("kept: ~ switch s: ") && kept.contains(changes[0].1), "{kept}");
+    machine.apply(RULED, &["--check"]).finish().code(4);
+    let mended = up(&[]);
+    assert!(mended.contains("mended: ~ switch s: ") && mended.contains(changes[0].1), "{mended}");
+    machine.apply(RULED, &["--check"]).finish().code(0);
+    machine.answers("h1", "h2");
+    machine.down();
+}

@@ -337,7 +337,23 @@ fn a_lab_whose_file_says_so_is_recorded_while_it_is_up() {
     // It can be ended by hand; the file brings it back.
     machine.ok("record stop");
     assert!(gone(first));
-    machine.up(&recorded("true"));
+    let file = machine.file(&recorded("true"));
+    let on_file = |words: &[&str]| {
+        let words = words.iter().map(std::ffi::OsStr::new).chain([file.as_os_str()]);
+        machine.netloom(words).finish()
+    };
+    let line = "~ recording past: running, was none (changed by hand)";
+    let check = on_file(&["apply", "--check"]).code(4).text();
+    assert!(check.contains(line), "{check}");
+    let kept = on_file(&["up", "--keep-drift"]).code(0).text();
+    assert!(kept.contains(&format!("kept: {line}")), "{kept}");
+    assert_eq!(status(&machine)["recording"], false);
+    let mended = on_file(&["up"]).code(0).text();
+    assert!(mended.contains(&format!("mended: {line}")), "{mended}");
+    on_file(&["apply", "--check"]).code(0);
+    // The status knows when both ran.
+    let told = machine.ok("record status").text();
+    assert!(told.contains("\nrecorded before from 20"), "{told}");
     let second = recorder(&machine);
     machine.answers("h1", "web");
     machine.down();
@@ -421,6 +437,20 @@ fn a_recording_in_an_ordinary_users_home_is_found_by_the_lab() {
     assert!(home.join("netloom/records/past/status.json").is_file());
     api(&machine);
     ok(&["record", "delete"]);
+    machine.down();
+}
+
+#[test]
+fn a_recorder_whose_folder_is_removed_ends() {
+    let machine = machine!();
+    machine.up(LAB);
+    machine.ok("record start");
+    let first = recorder(&machine);
+    let folder = status(&machine)["folder"].as_str().expect("a folder").to_owned();
+    std::fs::remove_dir_all(folder).expect("remove");
+    wait_until("the end of a recorder that nobody would find", SOON, || gone(first).then_some(()));
+    machine.refused("record status", 1, &["nothing of it was recorded"]);
+    machine.ok("record start");
     machine.down();
 }
 

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
 use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
+use netloom_model::merging::KeyChange;
 use netloom_model::plan::port_names::MOST_PORT_NAME;
 use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
 use netloom_model::plan::{PlannedLink, PlannedSwitch};
@@ -163,6 +164,36 @@ impl Switches {
             return Err(Error::Busy { object, reason });
         };
         rules::changes(&shown, old, new, &object)
+    }
+
+    /// Rules of ports and mirror sessions that were changed by hand, by switch. One that does not answer is compared later.
+    pub(crate) fn differences(
+        &self,
+        folder: &Folder,
+        state: &State,
+    ) -> Vec<(String, Vec<KeyChange>)> {
+        let of_switch = |switch: &PlannedSwitch| {
+            let (name, options) = (&switch.name, switch.kind.as_shm()?);
+            let Ok(Answer::Shown(shown)) =
+                self.ask_within(folder, name, &Request::Show, SHOWN_WITHIN)
+            else {
+                return None;
+            };
+            let found = rules::drifted(&shown, options, &Subject::of("switch", name)).ok()?;
+            (!found.changes.is_empty()).then(|| (name.clone(), found.changes))
+        };
+        state.plan.switches.iter().filter_map(of_switch).collect()
+    }
+
+    /// Makes rules of ports and mirror sessions those of the file, where they were changed by hand.
+    pub(crate) fn mend(&self, folder: &Folder, switch: &str, options: &ShmSwitch) -> Result<()> {
+        let Answer::Shown(shown) = self.ask(folder, switch, &Request::Show)? else {
+            return Ok(());
+        };
+        for request in rules::drifted(&shown, options, &Subject::of("switch", switch))?.requests {
+            self.ask(folder, switch, &request)?;
+        }
+        Ok(())
     }
 
     /// The folder by which clients of classic VDE know a switch.

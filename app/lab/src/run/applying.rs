@@ -138,7 +138,10 @@ impl Running {
         let made = self.carry_out(&mut work, found, &request, begun);
         let (mut times, mut troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
         drop(work);
-        troubles.extend(self.follow_recording(recorded));
+        // One that is not there stays so, unless the file has changed what it asks for.
+        if !(request.keep_drift && recorded == self.state().plan.record) {
+            troubles.extend(self.follow_recording(recorded));
+        }
         times.0.push((Stage::Record, begun.elapsed().as_secs_f64() * 1000.0));
         self.serve_scopes()?;
         // Processes have come and gone: the loop that waits for their ends has others to watch.

@@ -5,6 +5,8 @@
 //! the file left when the lab came up is theirs (`left`). [`find`] reads, `mending` undoes; nothing is stored in between,
 //! so that a mend that was cut off is repeated by the next one.
 //!
+//! Rules of shared-memory switches are what their processes say, and the recorder holds the lock of the recording.
+//!
 //! Guests of virtual machines configure themselves: their nodes are left out.
 
 mod disciplines;
@@ -43,6 +45,8 @@ pub(crate) enum Object {
     Link(LinkId),
     Switch(String),
     Node(NodeId),
+    /// The recorder that the file asks for.
+    Recording,
 }
 
 /// What differs, by object.
@@ -98,6 +102,21 @@ impl Differences {
         self
     }
 
+    /// Adds rules of shared-memory switches that differ, and a recorder that is not there.
+    pub(crate) fn with_processes(
+        mut self,
+        rules: Vec<(String, Vec<KeyChange>)>,
+        recorder: Option<String>,
+    ) -> Differences {
+        for (switch, changes) in rules {
+            self.changes.entry(Object::Switch(switch)).or_default().extend(changes);
+        }
+        if let Some(words) = recorder {
+            self.add(Object::Recording, "recorder", words);
+        }
+        self
+    }
+
     fn lacks_wire(&mut self, link: LinkId) {
         self.wires.insert(link);
         self.add(Object::Link(link), "impairments", "its wire, was none".to_owned());
@@ -111,12 +130,13 @@ impl Differences {
                 Object::Node(id) => parts.nodes.contains(id),
                 Object::Link(id) => parts.links.contains(id),
                 Object::Switch(name) => parts.switches.contains(name),
+                Object::Recording => merged.target.record.is_none(),
             });
             // One that was made in part is not in this state, and removed before anything else.
             let stands = match object {
                 Object::Node(id) => state.plan.slot_of(*id).is_some(),
                 Object::Link(id) => state.plan.link_slot_of(*id).is_some(),
-                Object::Switch(_) => true,
+                Object::Switch(_) | Object::Recording => true,
             };
             stands && !goes
         });
@@ -136,6 +156,7 @@ impl Differences {
                 Object::Node(id) => (Kind::Node, plan.nodes[plan.slot_of(*id)?].name.clone()),
                 Object::Link(id) => (Kind::Link, plan.links[plan.link_slot_of(*id)?].name.clone()),
                 Object::Switch(name) => (Kind::Switch, name.clone()),
+                Object::Recording => (Kind::Recording, plan.lab.clone()),
             };
             Some(Step {
                 act: Act::Change,

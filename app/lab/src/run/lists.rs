@@ -320,7 +320,8 @@ fn read(sources: &Sources<'_>, whole: bool, slots: &[Slot]) -> Result<LabStatus>
     })
 }
 
-/// What differs from the plan, in words: in these nodes; with all of them also in the core and at doors.
+/// What differs from the plan, in words: in these nodes; with all of them also in the core, at doors, in
+/// processes of switches, and of the recorder.
 fn differing(
     sources: &Sources<'_>,
     slots: &[Slot],
@@ -336,7 +337,9 @@ fn differing(
     let core = drift::core(state, *core)?;
     let doors = &sources.running.kept.keepers.doors;
     let doors = doors.differences(&sources.running.folder, state)?;
-    Ok(drift::gathered(state, core, of_nodes).with_doors(doors).lines(state))
+    let rules = sources.running.kept.keepers.switches.differences(&sources.running.folder, state);
+    let found = drift::gathered(state, core, of_nodes).with_doors(doors);
+    Ok(found.with_processes(rules, sources.running.lacking_recorder(state)).lines(state))
 }
 
 #[cfg(test)]

@@ -73,7 +73,8 @@ impl Running {
     pub(crate) fn differences(&self, work: &Work, state: &State) -> Result<Differences> {
         let doors = self.kept.keepers.doors.differences(&self.folder, state)?;
         let found = drift::find(state, &self.inhabited(work, state), &Left::read(&self.folder)?)?;
-        Ok(found.with_doors(doors))
+        let rules = self.kept.keepers.switches.differences(&self.folder, state);
+        Ok(found.with_doors(doors).with_processes(rules, self.lacking_recorder(state)))
     }
 
     /// What differs in a lab that is up, in words; mended unless it is to be kept.
@@ -107,6 +108,13 @@ impl Running {
             }
         }
         self.mend_ports(work, &state, found)?;
+        for switch in &state.plan.switches {
+            let differs =
+                found.objects().any(|o| matches!(o, Object::Switch(name) if *name == switch.name));
+            if let (true, Some(options)) = (differs, switch.kind.as_shm()) {
+                self.kept.keepers.switches.mend(&self.folder, &switch.name, options)?;
+            }
+        }
         if found.doors {
             self.kept.keepers.doors.mend(&self.folder, &state)?;
         }
@@ -142,7 +150,8 @@ impl Running {
         let differs = |name: &str| {
             found.objects().any(|o| matches!(o, Object::Switch(switch) if switch == name))
         };
-        let switches: Vec<_> = state.plan.switches.iter().filter(|s| differs(&s.name)).collect();
+        let bridges = state.plan.switches.iter().filter(|s| s.kind.is_bridge());
+        let switches: Vec<_> = bridges.filter(|s| differs(&s.name)).collect();
         if switches.is_empty() {
             return Ok(());
         }

@@ -9,6 +9,7 @@ use netloom_sys::{clock, describe, process};
 
 use crate::run::running::Running;
 use crate::stage::recorder;
+use crate::store::state::State;
 use crate::utc;
 
 /// The file's bounds are those of recordings.
@@ -57,6 +58,15 @@ impl Running {
             return None;
         }
         self.record(wanted, before).err().map(|reason| format!("{UNRECORDED}{reason}"))
+    }
+
+    /// What is said of a recorder that the file asks for and that is not there.
+    pub(crate) fn lacking_recorder(&self, state: &State) -> Option<String> {
+        state.plan.record?;
+        // Without a HOME there was none from the beginning, which is told where it would have been started.
+        self.records.as_ref()?;
+        let running = self.recorder().ok()?;
+        running.is_none().then(|| "running, was none".to_owned())
     }
 
     fn record(&self, wanted: Option<Record>, before: Option<Record>) -> Result<(), String> {

@@ -342,11 +342,12 @@ impl Running {
     }
 
     /// Makes missing parts and starts their programs; while these start, the work lock is free.
-    /// `go` is waited for before that.
+    /// `go` is waited for before that. `records`: the recorder that the file asks for is started, too.
     pub(crate) fn make(
         &self,
         progress: &Progress<'_>,
         go: &dyn Fn() -> Result<()>,
+        records: bool,
     ) -> Result<Made> {
         // Released before programs start, which may take as long as they like.
         let (slots, lost) = self.make_network(&mut self.work(), progress)?;
@@ -357,7 +358,7 @@ impl Running {
             self.enter(Phase::Starting);
         }
         // Before anything is sent that a program asks for.
-        let unrecorded = self.follow_recording(None);
+        let unrecorded = if records { self.follow_recording(None) } else { None };
         let mut made = self.start(&slots, lost, progress)?;
         made.troubles.extend(unrecorded);
         let work = self.work();

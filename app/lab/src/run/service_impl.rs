@@ -23,6 +23,7 @@ use netloom_sys::namespace;
 use rustix::process::Pid;
 
 use crate::keep::slicers;
+use crate::run::drift::Differences;
 use crate::run::lists;
 use crate::run::running::{Made, Phase, Running};
 use crate::run::sources::Sources;
@@ -33,7 +34,7 @@ use crate::service::calls::{self, ReadLog, calls};
 use crate::stage::users;
 use crate::store::state::State;
 use crate::view::{Ended, InterfaceStatus, LogLine, NodeStatus, Repaired};
-use crate::{Error, Result, Service};
+use crate::{Error, Result, Service, UNRECORDED};
 
 /// The longest plan that is taken, whatever the lab is like, and for the largest labs. 100,000 routes are 5.9 MB.
 const LEAST_PLAN: usize = 16 << 20;
@@ -64,8 +65,15 @@ impl Running {
     pub(crate) fn repair(&self, keep_drift: bool) -> Result<Repaired> {
         // First: inits that hang would count as living.
         self.drop_silent();
-        let Made { nodes, troubles, notes } = self.make(&|_, _, _| {}, &|| Ok(()))?;
-        let drift = self.settle_drift(keep_drift)?;
+        let state = self.state();
+        // It runs again before the rest is compared.
+        let is_up = self.phase() == Phase::Up;
+        let lacking = if is_up { self.lacking_recorder(&state) } else { None };
+        let Made { nodes, troubles, notes } = self.make(&|_, _, _| {}, &|| Ok(()), !keep_drift)?;
+        let mut drift = self.settle_drift(keep_drift)?;
+        if !keep_drift && !troubles.iter().any(|trouble| trouble.starts_with(UNRECORDED)) {
+            drift.extend(Differences::default().with_processes(vec![], lacking).lines(&state));
+        }
         Ok(Repaired { nodes, troubles, notes, drift })
     }
 

@@ -1,5 +1,7 @@
 //! Converts the settings of a shared-memory switch into options and requests for its process.
 
+mod drifted;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use netloom_model::kinds::shm::{MirrorDirection, PortVlan, ShmSwitch};
@@ -9,6 +11,7 @@ use netloom_switch::control::requests::{PortChange, PortKey, Request, Shown};
 use netloom_switch::rules::{Direction, MOST_PORTS, Mirror, Source, Vlan};
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::drifted::drifted;
 use super::process;
 use crate::store::state::Folder;
 use crate::{Error, Result};
@@ -260,6 +263,7 @@ fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
 mod tests {
     use netloom_model::kinds::shm::{ShmMirror, ShmPort};
     use netloom_switch::control::requests::PortShown;
+    use netloom_switch::rules::PortRules;
 
     use super::*;
 
@@ -340,6 +344,71 @@ mod tests {
         assert!(of(None, Some(2)).is_ok() && of(Some(2), None).is_ok());
         // A number that was kept before does not stop other changes.
         assert!(of(Some(5), Some(5)).is_ok());
+    }
+
+    #[test]
+    fn rules_that_were_changed_by_hand_are_found_and_taken_back() {
+        // As the file has it.
+        let wanted = options();
+        let mut shown = Shown::default();
+        for request in requests(&wanted, "switch").unwrap() {
+            let number_of = |port: &PortKey| match port {
+                PortKey::Number(number) => *number,
+                PortKey::Name(name) => panic!("{name}"),
+            };
+            match request {
+                Request::SetPort { port, change } => {
+                    let name = change.name.flatten();
+                    let rules = PortRules {
+                        name: name.clone(),
+                        macs: change.macs.unwrap_or_default(),
+                        ..PortRules::NONE
+                    };
+                    let (number, name) = (number_of(&port), name.unwrap_or_default());
+                    shown.ports.push(PortShown { number, name, rules, ..PortShown::default() });
+                }
+                Request::SetVlan { port, vlan } => {
+                    let number = number_of(&port);
+                    let port = shown.ports.iter_mut().find(|p| p.number == number).unwrap();
+                    port.rules.vlan = vlan;
+                }
+                Request::AddMirror(mirror) => drop(shown.mirrors.insert(1, mirror)),
+                other => panic!("{other:?}"),
+            }
+        }
+        let words = |shown: &Shown| -> Vec<String> {
+            let found = drifted(shown, &wanted, "switch").unwrap();
+            assert_eq!(found.changes.is_empty(), found.requests.is_empty(), "{found:?}");
+            found.changes.into_iter().map(|change| change.words).collect()
+        };
+        assert_eq!(words(&shown), [""; 0]);
+        // A port, one that nobody has, and a mirror session.
+        let vid = |number| netloom_switch::rules::Vid::new(number).unwrap();
+        let mut other = shown.clone();
+        let port = other.ports.iter_mut().find(|port| port.name == "a:eth0").unwrap();
+        port.rules.vlan =
+            Some(Vlan::Trunk { native: Some(vid(10)), allowed: "10,20".parse().unwrap() });
+        let rules = PortRules { vlan: Some(Vlan::Access(vid(10))), ..PortRules::NONE };
+        other.ports.push(PortShown { number: 9, rules, ..PortShown::default() });
+        let mirror = other.mirrors.remove(&1).unwrap();
+        assert_eq!(
+            words(&other),
+            [
+                "port a:eth0 vlan access 7, was trunk 10,20 native 10",
+                "port 9 vlan none, was access 10",
+                "mirrors of a:eth0 in c:eth0 in to watch filter tcp, was none"
+            ]
+        );
+        let back = drifted(&other, &wanted, "switch").unwrap().requests;
+        let vlan = Request::SetVlan { port: 2.into(), vlan: Some(Vlan::Access(vid(7))) };
+        assert!(
+            back.contains(&vlan) && back.contains(&Request::AddMirror(mirror.clone())),
+            "{back:?}"
+        );
+        // What a capture made for itself is none.
+        let mut captured = shown;
+        captured.mirrors.insert(2, Mirror { temporary: true, ..mirror });
+        assert_eq!(words(&captured), [""; 0]);
     }
 
     #[test]
