@@ -446,6 +446,7 @@ pub(crate) struct New {
     #[arg(value_name = "TEMPLATE")]
     pub(crate) template: Option<TemplateName>,
     /// How large it is: for fat-tree, the ports of a switch.
+    #[arg(value_parser = template_size)]
     pub(crate) size: Option<u32>,
     /// The file to write. Default: TEMPLATE.yaml.
     #[arg(short, long, value_name = "FILE", requires = "template")]
@@ -453,6 +454,11 @@ pub(crate) struct New {
     /// Replace files that are there.
     #[arg(long, requires = "template")]
     pub(crate) force: bool,
+}
+
+/// The SIZE of a template. People write the file's name there, as other programs take it.
+fn template_size(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "not a number; the file to write is given by --output".to_owned())
 }
 
 // `example`.

@@ -755,7 +755,11 @@ pub(crate) static LINK: Object = Object {
     keys: &[
         Key {
             required: true,
-            ..key("ends", Value::Pair(&Value::Text), "Both ends, as in the short form [A, B].")
+            ..key(
+                "ends",
+                Value::AnyOf(&[Value::Pair(&Value::Text), Value::Pattern(".[-, ].")]),
+                "Both ends, as in the short forms [A, B] and A-B.",
+            )
         },
         key("name", Value::Text, "Its name; A:eth0--B:eth1 when absent."),
         key(

@@ -47,7 +47,9 @@ pub(crate) fn found(text: &str) -> String {
 }
 
 pub(crate) fn unknown_key(key: &str, keys: &[&str]) -> Misread {
-    let help = match closest(key, keys.iter().copied()) {
+    // `limits.memory`, as files nest it.
+    let last = key.rsplit('.').next().filter(|last| keys.contains(last));
+    let help = match last.or_else(|| closest(key, keys.iter().copied())) {
         Some(near) => format!("did you mean {}?", quote(near)),
         None => format!("keys: {}", keys.join(", ")),
     };

@@ -31,6 +31,7 @@ fn a_template_is_written_checked_and_not_replaced() {
     for (words, code, told) in [
         (["new", "bpg"].as_slice(), 2, "bgp"),
         (&["new", "fat-tree", "5", "-o", "five.yaml"], 2, "an even number from 2 to 16"),
+        (&["new", "two-sites", "lab.yaml"], 2, "the file to write is given by --output"),
         (&["new", "office", "4", "-o", "four.yaml"], 2, "office: has no SIZE"),
         (&["new", "office", "-o", "none/office.yaml"], 1, "No such file or directory"),
     ] {

@@ -176,7 +176,8 @@ impl Running {
         let reason = match &self.state().plan.switches[slot].kind {
             SwitchKind::Shm(_) => return Ok(slot),
             SwitchKind::Bridge => {
-                "it is a bridge of the kernel; only switches of kind shm can be asked"
+                "it is a bridge of the kernel, without rules of ports and mirror sessions; write \
+                 `kind: shm` in the lab's file, and `netloom up --replace`"
             }
             SwitchKind::Openflow(_) => {
                 "it is of kind openflow: instead of rules of ports, VLANs and mirror sessions it has \

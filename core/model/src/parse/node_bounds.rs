@@ -1,7 +1,7 @@
 //! Reads a node's bounds: `limits`, `protect`, `charge-receive`, `storage`, `privileged`, `ids`, and the limit
 //! of `children`.
 
-use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read};
+use netloom_config::{Kind, Node as Yaml, Path, Place, Report, read, units};
 
 use super::raw::NodeBody;
 use crate::bounds::{
@@ -126,6 +126,12 @@ fn bounded<T: PartialOrd>(
 /// `record` of a lab: whether all links are recorded, and how much of that is kept.
 pub(super) fn record(value: &Yaml, path: &Path<'_>, report: &mut Report) -> Option<Record> {
     let usual = Record { keep: Record::USUAL };
+    if units::bytes(&value.text).is_some() {
+        let message = format!("{path}: expected true, false or a map, found {}", value.describe());
+        let help = format!("write {path}: {{keep: {}}}", value.text);
+        report.error_with(value.place, message, Some(help));
+        return None;
+    }
     if !matches!(value.kind, Kind::Map(_)) {
         return read::boolean(value, path, report)?.then_some(usual);
     }

@@ -264,7 +264,8 @@ fn a_recording_has_a_bound() {
     assert_eq!(of("record: {}"), Some(2 << 30));
     assert_eq!(of("record: {keep: 4MiB}"), Some(4 << 20));
     for (text, expected) in [
-        ("record: 2GiB", "record: expected true or false"),
+        ("record: 2GiB", "found \"2GiB\"\n  help: write record: {keep: 2GiB}"),
+        ("record: perhaps", "record: expected true or false"),
         ("record: {keep: 4MB}", "record.keep: at least 4MiB is needed"),
         ("record: {keep: much}", "record.keep"),
         ("record: {most: 1GiB}", "most"),

@@ -35,6 +35,9 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, Refused> {
         Broken::Quote(_) => Malformed("a quote ' is not closed"),
     })?;
     let first = words.first().ok_or(Malformed("the command is empty"))?;
+    if first.is_empty() {
+        return Err(Malformed("the program's name is empty"));
+    }
     if BUILT_IN.contains(&first.as_str()) {
         return Err(NeedsShell(format!("`{first}` is a word of shells, not a program")));
     }
@@ -96,6 +99,7 @@ mod tests {
         for (line, why) in [
             ("", "the command is empty"),
             (" \n", "the command is empty"),
+            ("\"\" a", "the program's name is empty"),
             ("tail -f x | grep y", "`|` means something only to a shell"),
             ("server &", "`&` means"),
             ("a; b", "`;` means"),

@@ -287,7 +287,7 @@ fn what_may_be_empty_and_what_may_be_of_several_types_fits() {
         "nodes: {a: , b: {limits: , ready: , children: }}",
         "nodes: {a: {ready: {tcp: 80}}, b: {ready: {tcp: [80, 81]}}}",
         "nodes: {a: {ready: 80, health: [80, /run/x], run: sleep inf, exec: [ip link, [ip, route]]}}",
-        "links: [[a, b], a-b, {ends: [a, b], loss: 1%, jitter: {spread: 1ms}, a: }]",
+        "links: [[a, b], a-b, {ends: a-b}, {ends: [a, b], loss: 1%, jitter: {spread: 1ms}, a: }]",
         "links: [{for: {x: 3}, ends: [\"a{x}\", b], mtu: \"{x}\", delay: \"{x}ms\"}]",
         "x-any: {of: all}",
     ] {

@@ -403,6 +403,7 @@ fn what_is_refused_names_the_key_and_what_may_stand_there() {
             "charge-receive: expected true or false, found \"yes\"; write true",
         ),
         ("memroy", "1G", "unknown key \"memroy\"; did you mean \"memory\"?"),
+        ("limits.memory", "1G", "unknown key \"limits.memory\"; did you mean \"memory\"?"),
     ] {
         assert_eq!(set(&[(key, text)]).unwrap_err(), reason);
     }
