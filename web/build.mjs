@@ -34,12 +34,15 @@ if (process.argv[2] === "--test") {
 rmSync("dist", { recursive: true, force: true });
 mkdirSync("dist");
 await build({ ...common, entryPoints: { app: "src/app.tsx" }, minify: true, outdir: "dist" });
+// Terminals: loaded with the first one, so that the page is there sooner.
+const dressed = { define: { document: "dressedDocument" }, inject: ["src/dressed.ts"] };
+await build({ ...common, ...dressed, entryPoints: { terminal: "src/term.ts" }, loader: { ".css": "text" }, minify: true, outdir: "dist" });
 // The element for others' pages: one file, with its style inside.
 await build({ ...common, entryPoints: { "netloom-map": "src/embed.ts" }, loader: { ".css": "text" }, minify: true, outdir: "dist" });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(`src/${name}`, `dist/${name}`);
 
 // The licences of what is bundled ask for their text beside it.
-const bundled = ["preact", "uplot"].map((name) => {
+const bundled = ["preact", "uplot", "@xterm/xterm", "@xterm/addon-fit"].map((name) => {
   const { version } = JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8"));
   return `${name} ${version}\n\n${readFileSync(`node_modules/${name}/LICENSE`, "utf8").trim()}\n`;
 });

@@ -56,9 +56,23 @@ export async function ask<T>(method: string, path: string, body?: unknown, signa
   return (await answer.json()) as T;
 }
 
+/** What comes as an answer, piece by piece. */
+export async function stream(path: string, signal: AbortSignal): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  const answer = await fetch(path, { headers: headers(), cache: "no-store", signal });
+  if (!answer.ok || !answer.body) throw await refusal(answer);
+  return answer.body.getReader();
+}
+
 /** The path of an object of this kind. */
 export function path(kind: "nodes" | "links" | "switches", name: string): string {
   return `/v1/${kind}/${encodeURIComponent(name)}`;
+}
+
+/** Where a path's WebSocket is, and the protocols that it offers: a page can send no header with it, so one of them has the token. */
+export function webSocket(path: string): { url: string; protocols: string[] } {
+  const bytes = [...new TextEncoder().encode(token ?? "")];
+  const hex = bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return { url: `${location.origin.replace(/^http/, "ws")}${path}`, protocols: ["netloom.terminal", `netloom.token.${hex}`] };
 }
 
 export interface Message {

@@ -7,6 +7,7 @@ import "./map.css";
 import "./style.css";
 import { ask, begin, follow, type Hearing } from "./api";
 import { Add } from "./edit";
+import { LabFile } from "./labfile";
 import { LinkPanel, LinksPanel } from "./link";
 import { List } from "./list";
 import { type Over, sliceColour } from "./look";
@@ -21,6 +22,7 @@ import { KnownLayout, type Layout, shape } from "./scene";
 import { Search } from "./search";
 import { Store } from "./store";
 import { SwitchPanel } from "./switch";
+import { type Opened, Terminals } from "./terminals";
 import { shown, things } from "./text";
 import type { SlicesShown } from "./types";
 
@@ -124,6 +126,10 @@ interface MapProps {
   theme: Theme;
   marked: Marked | null;
   mark: Marking;
+  /** Opens a terminal on a node. */
+  enter: (node: string) => void;
+  /** The map while there is one. */
+  view: { current: MapView | null };
 }
 
 /** What is marked on the map, in words; `live` while a filter goes on. */
@@ -144,19 +150,26 @@ function useSlices(store: Store, wanted: boolean): { names: string[]; of: Map<st
 }
 
 /** The map, and the layout that the lab process offers for it. */
-function MapBox({ store, choice, choose, theme, marked, mark }: MapProps) {
+function MapBox({ store, choice, choose, theme, marked, mark, enter, view }: MapProps) {
   const box = useRef<HTMLDivElement>(null);
   const [map, setMap] = useState<MapView | null>(null);
   const [told, tell] = useState("");
   const choosing = useRef(choose);
   choosing.current = choose;
+  const entering = useRef(enter);
+  entering.current = enter;
   useEffect(() => {
     const made = new MapView(box.current!, store, {
       choose: (choice) => choosing.current(choice),
+      enter: (node) => entering.current(node),
       tell: (key) => tell(describe(key, store)),
     });
     setMap(made);
-    return () => made.end();
+    view.current = made;
+    return () => {
+      view.current = null;
+      made.end();
+    };
   }, [store]);
   const [topology, setTopology] = useState(store.topology);
   const [asked, setAsked] = useState(0);
@@ -248,6 +261,8 @@ const KEYS: [string, string][] = [
   ["Shift and click", "choose several links"],
   ["+  -  0", "zoom in, out, show everything"],
   ["a", "add a node, a switch or a link"],
+  ["f", "the lab file: save it, change it"],
+  ["s", "a terminal on the chosen node"],
   ["t", "dark or light"],
   ["Esc", "close"],
 ];
@@ -280,11 +295,11 @@ function Places({ text, close }: { text: string; close: () => void }) {
   );
 }
 
-function Panel({ store, choice, choose, theme, mark }: Omit<MapProps, "marked">) {
+function Panel({ store, choice, choose, theme, mark, enter }: Omit<MapProps, "marked" | "view">) {
   if (!choice) return <Overview store={store} choose={choose} />;
   if (choice.kind !== "links") {
     return choice.kind === "node"
-      ? <NodePanel key={choice.name} store={store} name={choice.name} choose={choose} mark={mark} />
+      ? <NodePanel key={choice.name} store={store} name={choice.name} choose={choose} mark={mark} enter={enter} />
       : <SwitchPanel key={choice.name} store={store} name={choice.name} choose={choose} />;
   }
   const [first, ...others] = choice.names;
@@ -304,6 +319,20 @@ function Page() {
   const [keys, setKeys] = useState(false);
   const [adding, setAdding] = useState(false);
   const [marked, setMarked] = useState<Marked | null>(null);
+  const [filing, setFiling] = useState(false);
+  const mapView = useRef<MapView | null>(null);
+  const [opened, setOpened] = useState<Opened[]>([]);
+  const [front, show] = useState(0);
+  const enter = (node: string) => {
+    const id = Math.max(0, ...opened.map(({ id }) => id)) + 1;
+    setOpened([...opened, { id, node }]);
+    show(id);
+  };
+  const closeTerminal = (id: number) => {
+    const left = opened.filter((one) => one.id !== id);
+    setOpened(left);
+    show(left[left.length - 1]?.id ?? 0);
+  };
   const mark: Marking = (next) => {
     marksChanged();
     setMarked(next);
@@ -319,6 +348,8 @@ function Page() {
         setView("map");
         requestAnimationFrame(() => document.getElementById("map")?.focus());
       } else if (event.key === "a") setAdding(true);
+      else if (event.key === "f") setFiling(true);
+      else if (event.key === "s" && choice?.kind === "node") enter(choice.name);
       else if (event.key === "t") turnTheme();
       else if (event.key === "?") setKeys(true);
       else return;
@@ -342,6 +373,7 @@ function Page() {
         {lab && <span class="muted counts">{things(store.nodes.size, "node")}, {things(store.links.size, "link")}</span>}
         <Search store={store} choose={choose} text={text} setText={setText} />
         <button type="button" id="add" onClick={() => setAdding(true)} title="Add a node, a switch or a link (a)">Add</button>
+        <button type="button" id="file" onClick={() => setFiling(true)} title="The lab file: save it, change it (f)">File</button>
         <div class="switcher" role="group" aria-label="View">
           <button type="button" aria-pressed={view === "map"} onClick={() => setView("map")}>Map</button>
           <button type="button" aria-pressed={view === "list"} onClick={() => setView("list")}>List</button>
@@ -353,17 +385,21 @@ function Page() {
       </header>
       <Banner hearing={hearing} known={lab !== null} />
       <div class="body">
-        <main aria-label={view === "map" ? "Map" : "List"}>
-          {view === "map"
-            ? <MapBox store={store} choice={choice} choose={choose} theme={theme} marked={marked} mark={mark} />
-            : <List store={store} choose={choose} chosen={keysOf(choice)} filter={text} />}
-        </main>
+        <div class="middle">
+          <main aria-label={view === "map" ? "Map" : "List"}>
+            {view === "map"
+              ? <MapBox store={store} choice={choice} choose={choose} theme={theme} marked={marked} mark={mark} enter={enter} view={mapView} />
+              : <List store={store} choose={choose} chosen={keysOf(choice)} filter={text} />}
+          </main>
+          <Terminals opened={opened} front={front} show={show} close={closeTerminal} theme={theme} />
+        </div>
         <aside aria-label="Details" tabIndex={-1}>
           {choice && <button type="button" class="close icon-button" onClick={() => choose(null)} aria-label="Close" title="Close (Esc)"><Sign path={SIGNS.close} /></button>}
-          <Panel store={store} choice={choice} choose={choose} theme={theme} mark={mark} />
+          <Panel store={store} choice={choice} choose={choose} theme={theme} mark={mark} enter={enter} />
         </aside>
       </div>
       {adding && <Add store={store} choose={choose} close={() => setAdding(false)} />}
+      {filing && <LabFile store={store} places={() => mapView.current?.fileLayout() ?? null} close={() => setFiling(false)} />}
       {keys && <Keys close={() => setKeys(false)} />}
     </>
   );

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { ask, path } from "./api";
+import { CaptureOf } from "./capture";
 import { Remove } from "./edit";
 import { Fates } from "./fates";
 import { Impair } from "./form";
@@ -122,6 +123,7 @@ export function LinkPanel({ store, name, choose, theme, mark }: { store: Store; 
       <Section title="Impairments">
         <Impair store={store} links={[status]} />
       </Section>
+      <CaptureOf store={store} link={name} />
       <LastPackets store={store} link={name} mark={mark} />
       {nodes.length > 0 && <Section title="Reach"><Reach store={store} from={nodes[0]!} to={nodes[1] ?? ""} mark={mark} /></Section>}
       {wire && (

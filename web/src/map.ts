@@ -48,6 +48,8 @@ class Moved {
 
 export interface Hooks {
   choose(choice: Choice | null): void;
+  /** A node is to be opened further: it was pressed twice. */
+  enter?(node: string): void;
   /** What the pointer or the keyboard is at, in words. */
   tell(words: string): void;
   /** It stands within a page that scrolls, which others made: no place is kept, and the wheel zooms with Ctrl alone. */
@@ -83,6 +85,7 @@ export class MapView {
     on("pointermove", (event) => this.move(event));
     on("pointerup", (event) => this.up(event));
     on("pointerleave", () => this.hover(null));
+    on("dblclick", (event) => this.enter(event));
     on("keydown", (event) => this.key(event));
     this.resize();
     this.refresh();
@@ -266,6 +269,12 @@ export class MapView {
     const { name } = found.edge;
     const names = before.includes(name) ? before.filter((other) => other !== name) : [...before, name];
     this.hooks.choose(names.length > 0 ? { kind: "links", names } : null);
+  }
+
+  private enter(event: MouseEvent): void {
+    const found = at(this.scene, this.store, this.view, ...this.placeOf(event));
+    const key = found && "vertex" in found ? found.vertex.key : "";
+    if (key.startsWith("node ")) this.hooks.enter?.(key.slice(5));
   }
 
   private chooseKey(key: string): void {

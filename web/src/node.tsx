@@ -139,7 +139,16 @@ function Interfaces({ node, choose }: { node: NodeStatus; choose: Choose }) {
   );
 }
 
-export function NodePanel({ store, name, choose, mark }: { store: Store; name: string; choose: Choose; mark: Marking }) {
+interface NodeProps {
+  store: Store;
+  name: string;
+  choose: Choose;
+  mark: Marking;
+  /** Opens a terminal on it. */
+  enter: (node: string) => void;
+}
+
+export function NodePanel({ store, name, choose, mark, enter }: NodeProps) {
   useStore(store);
   const { answer } = useAnswer<NodeStatus>(path("nodes", name), 3000);
   const known = store.nodes.get(name);
@@ -160,6 +169,7 @@ export function NodePanel({ store, name, choose, mark }: { store: Store; name: s
         <p class="kind">{status.forwarding === false ? "Host" : "Router"}</p>
         <h2>{shown(name)}</h2>
         <div class="badges"><Badge tone={nodeTone(status.state)}>{status.state}</Badge></div>
+        <button type="button" class="small enter" id="enter" onClick={() => enter(name)} title="Terminal (s, or double click)">Terminal</button>
         {status.reason && <p class="reason">{shown(status.reason)}</p>}
       </div>
       <Section title="Use"><Use node={node} cpu={cpu} store={store} /></Section>

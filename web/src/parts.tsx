@@ -128,6 +128,17 @@ export function Pick({ choice, choose, children }: { choice: Choice; choose: Cho
   return <button type="button" class="pick" onClick={() => choose(choice)}>{children}</button>;
 }
 
+/** Has the browser save a file. */
+export function save(name: string, file: Blob): void {
+  const url = URL.createObjectURL(file);
+  const anchor = document.createElement("a");
+  anchor.href = url;
+  anchor.download = name;
+  anchor.click();
+  // The browser has begun to read it by then.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
 export function Trouble({ words }: { words: string }) {
   return <p class="trouble" role="alert">{shown(words)}</p>;
 }

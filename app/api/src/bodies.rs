@@ -28,6 +28,9 @@ use crate::reply::Rejection;
 /// Largest request body in bytes, where nothing else is said.
 const MAX_BODY: usize = 64 * 1024;
 
+/// The path of the lab's file, which may be as long as a plan.
+pub(crate) const LAB_FILE: &str = "/v1/lab/file";
+
 /// Largest configuration of a measurement: some 65,536 filters.
 const MAX_CONFIGURATION: usize = 8 * 1024 * 1024;
 
@@ -52,7 +55,7 @@ impl Bodies {
     }
 
     async fn read(&self, path: &str, body: Body) -> Result<Whole, Rejection> {
-        let applies = path == "/v1/lab/apply";
+        let applies = matches!(path, "/v1/lab/apply" | LAB_FILE);
         let configures = matches!(path, "/pnpm" | "/pnpm/");
         // It depends on the lab's own plan, so it is asked for only where it is needed.
         let plan = if applies || configures { (self.plan)() } else { 0 };

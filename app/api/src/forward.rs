@@ -1,16 +1,21 @@
 //! A lab's API over TCP: forwards each request to the lab's own socket and returns its answer.
 //!
-//! It decides and keeps nothing: authorization happens before, and the lab answers.
+//! It keeps nothing: authorization happens before, and the lab answers. Where a port is for looking alone, what a call may do
+//! is its own word ([`Operation`]), and what is not known to change nothing is refused.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, get, on};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
+use netloom_lab::call::{Answers, Call, Each, Operation, Rights};
+use netloom_lab::{Service, calls};
 use tokio::net::UnixStream;
 
 use crate::bodies::Whole;
@@ -28,12 +33,44 @@ const OWN: [header::HeaderName; 6] = [
     header::UPGRADE,
 ];
 
+/// A router that forwards everything, or only what changes nothing.
+pub(crate) fn router(read_only: bool) -> Router<Arc<PathBuf>> {
+    if !read_only {
+        return Router::new().fallback(forward);
+    }
+    let mut reads = Reads(Router::new());
+    calls::each(&mut reads);
+    let others = ["/v1/openapi.json", "/metrics"];
+    let router = others.into_iter().fold(reads.0, |router, path| router.route(path, get(forward)));
+    router.fallback(refuse).method_not_allowed_fallback(refuse)
+}
+
+/// Routes of calls that change nothing.
+struct Reads(Router<Arc<PathBuf>>);
+
+impl Each for Reads {
+    fn call<C: Call>(&mut self)
+    where
+        dyn Service: Answers<C>,
+    {
+        let Operation { method, path, rights, .. } = C::OPERATION;
+        let filter = Method::from_bytes(method.as_bytes())
+            .ok()
+            .and_then(|method| MethodFilter::try_from(method).ok());
+        if let Some(filter) = filter.filter(|_| rights == Rights::Reads) {
+            self.0 = std::mem::take(&mut self.0).route(path, on(filter, forward));
+        }
+    }
+}
+
+/// Answers what is not among them.
+pub(crate) async fn refuse() -> Rejection {
+    let words = "server: it was started with --read-only and answers only what changes nothing";
+    Rejection::new(StatusCode::FORBIDDEN, words)
+}
+
 /// Forwards a request to the lab at this socket.
-pub(crate) async fn forward(
-    State(path): State<Arc<PathBuf>>,
-    whole: Whole,
-    request: Request,
-) -> Response {
+async fn forward(State(path): State<Arc<PathBuf>>, whole: Whole, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
     for name in OWN {
         parts.headers.remove(name);
@@ -50,7 +87,20 @@ pub(crate) async fn forward(
     }
 }
 
-async fn ask(
+/// Whether the lab has what this path names; the answer to be passed on if not.
+pub(crate) async fn exists(socket: &PathBuf, path: &str) -> Result<(), Response> {
+    let request = Request::get(path).header(header::HOST, "lab").body(Body::empty());
+    let request = request
+        .map_err(|e| Rejection::new(StatusCode::BAD_REQUEST, e.to_string()).into_response())?;
+    match ask(socket, request).await {
+        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) => Err(answer.map(Body::new).into_response()),
+        Err(rejection) => Err(rejection.into_response()),
+    }
+}
+
+/// Asks the lab at this socket.
+pub(crate) async fn ask(
     path: &PathBuf,
     request: Request,
 ) -> Result<axum::http::Response<hyper::body::Incoming>, Rejection> {

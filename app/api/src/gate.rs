@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::connections::Held;
 use crate::reply::Rejection;
-use crate::{Token, page};
+use crate::{Token, page, terminal};
 
 /// Challenge to callers without the token (RFC 6750, section 3).
 const CHALLENGE: &str = "Bearer realm=\"netloom\"";
@@ -67,7 +67,11 @@ impl Gate {
             self.check_host(version, uri, headers)?;
             match is_file {
                 true => Ok(Admitted::Anybody),
-                false => self.check_token(headers).map(|()| Admitted::Holder),
+                false => {
+                    // A page sends headers of its own with everything but a WebSocket.
+                    let may_offer = self.page && terminal::is_asked(uri.path());
+                    self.check_token(headers, may_offer).map(|()| Admitted::Holder)
+                }
             }
         });
         match self.page {
@@ -109,7 +113,8 @@ impl Gate {
         Ok(())
     }
 
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), Rejection> {
+    /// Checks the token; `may_offer`: it may also be offered as a protocol.
+    fn check_token(&self, headers: &HeaderMap, may_offer: bool) -> Result<(), Rejection> {
         let refused = |status, words: &str| Err(Rejection::new(status, words));
         let mut tokens = headers.get_all(header::AUTHORIZATION).iter();
         match (tokens.next(), tokens.next()) {
@@ -118,6 +123,7 @@ impl Gate {
                 refused(StatusCode::UNAUTHORIZED, "authorization: not the token of this server")
             }
             (_, Some(_)) => refused(StatusCode::BAD_REQUEST, "authorization: must be there once"),
+            (None, None) if may_offer && self.token.is_offered(headers) => Ok(()),
             (None, None) => {
                 let words = "authorization: missing; send `Authorization: Bearer TOKEN`";
                 refused(StatusCode::UNAUTHORIZED, words)

@@ -10,6 +10,7 @@
 
 mod bodies;
 mod calls;
+mod capture;
 pub mod client;
 mod connections;
 mod document;
@@ -20,6 +21,9 @@ mod forward;
 mod gate;
 mod handler;
 mod handles;
+mod lab_file;
+mod offer;
+mod own_child;
 mod page;
 mod parameters;
 mod patient;
@@ -31,11 +35,13 @@ mod server;
 mod sessions;
 mod socket;
 mod streaming;
+mod terminal;
 mod token;
 
 pub use client::Client;
 pub use error::{Error, Result};
 pub use gate::Gate;
+pub use offer::Offer;
 pub use routes::openapi;
 pub use server::{Server, serve, serve_lab, serve_probe};
 pub use token::Token;

@@ -46,6 +46,8 @@ macro_rules! file {
 const FILES: &[File] = &[
     file!("/", "index.html", "text/html; charset=utf-8"),
     file!("/app.js", "app.js", "text/javascript; charset=utf-8"),
+    // Terminals: asked for when the first one is opened.
+    file!("/terminal.js", "terminal.js", "text/javascript; charset=utf-8"),
     file!("/app.css", "app.css", "text/css; charset=utf-8"),
     // For other people's pages, which have a copy of it.
     file!("/netloom-map.js", "netloom-map.js", "text/javascript; charset=utf-8"),

@@ -103,7 +103,7 @@ pub(crate) async fn checked(
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    fn of(text: &str) -> Result<Query, Rejection> {
+    pub(crate) fn of(text: &str) -> Result<Query, Rejection> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((decoded(name)?, decoded(value)?))
@@ -112,6 +112,19 @@ impl Query {
             let words = "parameters: must be UTF-8, with other bytes as %XX";
             Rejection::new(StatusCode::BAD_REQUEST, words)
         })
+    }
+
+    /// Refuses parameters that a route does not have, and those that are there twice.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Rejection> {
+        for (at, (name, _)) in self.0.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                return Err(Rejection::parameter(name, "this route does not have it"));
+            }
+            if self.0[..at].iter().any(|(other, _)| other == name) {
+                return Err(Rejection::parameter(name, "is there twice"));
+            }
+        }
+        Ok(())
     }
 
     /// The value of a parameter.

@@ -12,8 +12,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,17 +30,21 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout_at};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::bodies::{Bodies, bounded};
+use crate::bodies::{Bodies, LAB_FILE, bounded};
 use crate::calls::MOST_THREADS;
+use crate::capture::{self, Captures};
 use crate::connections::{Connections, Doing, Peer, Place};
 use crate::documented::Schemas;
-use crate::forward::forward;
+use crate::forward;
 use crate::gate::{Gate, admitted};
 use crate::handler::Lab;
+use crate::lab_file::{self, Files};
+use crate::offer::Offer;
 use crate::parameters::{Known, checked};
 use crate::patient::Patient;
 use crate::pnpm::{self, Pnpm};
 use crate::socket::{BACKLOG, peer_is_trusted};
+use crate::terminal::{self, Terminals};
 use crate::{Result, page, routes};
 
 /// The revision of the API: clients of another one are told so where they are not understood. 1 had no header.
@@ -186,11 +191,31 @@ impl Rest {
         listener: std::net::TcpListener,
         socket: PathBuf,
         gate: Gate,
+        offer: Offer,
         stopping: watch::Receiver<bool>,
     ) -> Result<Rest> {
-        let router = Router::new().fallback(forward);
+        let socket = Arc::new(socket);
+        let router = forward::router(offer.read_only);
         let router = if gate.has_page() { page::added(router) } else { router };
-        let router = router.with_state(Arc::new(socket));
+        let mut router = router.with_state(Arc::clone(&socket));
+        if let Some(words) = offer.file {
+            let route = get(lab_file::show);
+            let route = match offer.read_only {
+                true => route.fallback(forward::refuse),
+                false => route.post(lab_file::apply),
+            };
+            router = router.route(LAB_FILE, route.with_state(Arc::new(Files::new(words))));
+        }
+        if let Some(words) = offer.capture {
+            let captures = Captures::new(Arc::clone(&socket), words);
+            let route = get(capture::begin).with_state(Arc::new(captures));
+            router = router.route(capture::PATH, route);
+        }
+        if let Some(words) = offer.shell.filter(|_| gate.has_page() && !offer.read_only) {
+            let terminals = Terminals::new(socket, words, stopping.clone());
+            let route = get(terminal::open).with_state(Arc::new(terminals));
+            router = router.route(terminal::PATH, route);
+        }
         let bodies = Bodies::new(Limits::default().request, Box::new(|| FORWARDED_PLAN));
         Rest::on_port(listener, within(bodies, router), gate, stopping)
     }
@@ -318,7 +343,8 @@ async fn connection(
             answer.map(|mut answer| {
                 // A forwarded answer has that of its lab.
                 answer.headers_mut().entry(REVISION_HEADER).or_insert(HeaderValue::from(REVISION));
-                if leaves {
+                // A connection that becomes a terminal has no further requests.
+                if leaves && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(header::CONNECTION, close);
                 }
@@ -330,7 +356,8 @@ async fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.request)
         .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(Patient::new(stream, limits.call)), answer);
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.call)), answer)
+        .with_upgrades();
     let mut served = pin!(served);
     let stopped = async { stopping.wait_for(|s| *s).await.is_ok() };
     let result = tokio::select! {
@@ -372,7 +399,6 @@ fn within(bodies: Bodies, router: Router) -> Router {
 mod tests {
     use super::*;
     use axum::response::Response;
-    use axum::routing::get;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream as StdStream;
 

@@ -17,6 +17,7 @@ use rustix::net::SocketType;
 use tokio::sync::watch;
 
 use crate::handles::{Handles, PATIENCE};
+use crate::offer::Offer;
 use crate::rest::Rest;
 use crate::socket::{self, Bound};
 use crate::{API_SOCKET, Gate, HANDLES_SOCKET, Result};
@@ -90,9 +91,9 @@ pub fn serve_probe(listener: TcpListener, probe: Arc<Probe>, gate: Gate) -> Resu
 ///
 /// # Errors
 /// Errors of the system.
-pub fn serve_lab(listener: TcpListener, folder: &Path, gate: Gate) -> Result<Server> {
+pub fn serve_lab(listener: TcpListener, folder: &Path, gate: Gate, offer: Offer) -> Result<Server> {
     let socket = folder.join(API_SOCKET);
-    on_port(|stopping| Rest::lab(listener, socket, gate, stopping))
+    on_port(|stopping| Rest::lab(listener, socket, gate, offer, stopping))
 }
 
 fn on_port(make: impl FnOnce(watch::Receiver<bool>) -> Result<Rest>) -> Result<Server> {

@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 
+use axum::http::{HeaderMap, header};
 use netloom_sys::{Failure, random};
 
 use crate::Result;
@@ -15,6 +16,9 @@ const RANDOM: usize = 32;
 
 /// Allowed length of a chosen token.
 const LENGTHS: std::ops::RangeInclusive<usize> = 16..=512;
+
+/// What a protocol with a token begins with.
+const OFFERED: &[u8] = b"netloom.token.";
 
 /// A token.
 #[derive(Clone)]
@@ -47,6 +51,19 @@ impl Token {
         const SCHEME: &[u8] = b"bearer ";
         let Some((scheme, given)) = header.split_at_checked(SCHEME.len()) else { return false };
         scheme.eq_ignore_ascii_case(SCHEME) && same(given.trim_ascii(), self.0.as_bytes())
+    }
+
+    /// Whether a protocol that is offered for a WebSocket has it. Browsers let pages set no other header of theirs; names of
+    /// protocols have fewer characters than tokens (RFC 6455, section 4.1), so it is written in hexadecimal.
+    pub(crate) fn is_offered(&self, headers: &HeaderMap) -> bool {
+        let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let values = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        let mut given = values.filter_map(|name| name.trim_ascii().strip_prefix(OFFERED));
+        let own: String = self.0.bytes().map(|byte| format!("{byte:02x}")).collect();
+        match (given.next(), given.next()) {
+            (Some(given), None) => same(given, own.as_bytes()),
+            _ => false,
+        }
     }
 }
 
@@ -99,6 +116,33 @@ mod tests {
         ] {
             assert!(!token.is_in(bad.as_bytes()), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_protocol_has_the_whole_token_once() {
+        let token = Token::chosen("ab/=ab/=ab/=ab/=").unwrap();
+        let offered = |values: &[&'static str]| {
+            let pairs = values.iter().map(|v| (header::SEC_WEBSOCKET_PROTOCOL, v.parse().unwrap()));
+            token.is_offered(&pairs.collect())
+        };
+        let good = "netloom.token.61622f3d61622f3d61622f3d61622f3d";
+        assert!(offered(&[good]));
+        assert!(offered(&["netloom.terminal, netloom.token.61622f3d61622f3d61622f3d61622f3d"]));
+        assert!(offered(&["netloom.terminal", good]));
+        assert!(!offered(&[good, good]), "twice");
+        for bad in [
+            "",
+            "netloom.terminal",
+            "netloom.token.",
+            "netloom.token.61622f3d61622f3d61622f3d61622f3",
+            "netloom.token.61622f3d61622f3d61622f3d61622f3e",
+            "netloom.token.61622F3D61622F3D61622F3D61622F3D",
+            "netloom.token.ab/=ab/=ab/=ab/=",
+            "61622f3d61622f3d61622f3d61622f3d",
+        ] {
+            assert!(!offered(&[bad]), "{bad}");
+        }
+        assert!(!offered(&[]));
     }
 
     #[test]

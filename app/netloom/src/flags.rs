@@ -324,6 +324,22 @@ pub(crate) enum Verb {
         /// What it is told, as JSON.
         spec: String,
     },
+    /// Captures for its starter, with which it ends.
+    #[command(hide = true)]
+    CaptureProcess {
+        /// The process that starts it.
+        starter: i32,
+        #[command(flatten)]
+        args: Box<Capture>,
+    },
+    /// Becomes a shell in a node, on the terminal that is its standard input.
+    #[command(hide = true)]
+    TerminalProcess {
+        /// The process that starts it, with which it ends.
+        starter: i32,
+        /// The node.
+        node: String,
+    },
     /// Passes what leaves the network namespace that is its standard input.
     #[command(name = Role::Uplink.verb(), hide = true)]
     UplinkProcess {

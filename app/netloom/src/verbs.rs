@@ -115,6 +115,11 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             None => enter::exec(lab, args),
         },
         Verb::Shell(args) => enter::shell(lab, &args.node),
+        Verb::TerminalProcess { starter, node } => enter::terminal(lab, starter, &node),
+        Verb::CaptureProcess { starter, args } => {
+            roles::begin(starter)?;
+            capture::capture(labs::name(lab)?.as_deref(), &args)
+        }
         Verb::Guard(args) => guard::guard(lab, &args),
         Verb::Logs(args) => logs::logs(lab, &args),
         Verb::Cp(args) => copy::cp(lab, &args),

@@ -44,6 +44,7 @@ pub struct Browser {
     _output: BufReader<ChildStdout>,
     agent: ureq::Agent,
     session: String,
+    downloads: PathBuf,
 }
 
 impl Browser {
@@ -65,6 +66,7 @@ impl Browser {
             _output: output,
             agent: config.into(),
             session: format!("http://127.0.0.1:{port}/session"),
+            downloads: home.join("downloads"),
         };
         let binary = NAMES.into_iter().find_map(program).expect("its probe has found it");
         let answer = browser.post("", &capabilities(&binary, &home, width, height));
@@ -162,6 +164,35 @@ impl Browser {
             "/actions",
             &json!({"actions": [{"type": "key", "id": "keys", "actions": both}]}),
         );
+    }
+
+    /// Presses and releases the mouse twice at a place in the window: an expression with both coordinates.
+    ///
+    /// # Panics
+    /// When there is no such place.
+    pub fn double_click_at(&self, place: &str) {
+        let middle = self.value(place);
+        let at = |index: usize| middle[index].as_f64().expect("a place").round();
+        let [down, up] =
+            ["pointerDown", "pointerUp"].map(|kind| json!({"type": kind, "button": 0}));
+        let to = json!({"type": "pointerMove", "duration": 0, "x": at(0), "y": at(1)});
+        let acts = json!([to, down, up, down, up]);
+        self.post(
+            "/actions",
+            &json!({"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": acts}]}),
+        );
+    }
+
+    /// Presses the keys of a text one after the other, wherever the focus is.
+    pub fn keys(&self, text: &str) {
+        let both = |key: char| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key}));
+        let all: Vec<Value> = text.chars().flat_map(both).collect();
+        self.post("/actions", &json!({"actions": [{"type": "key", "id": "keys", "actions": all}]}));
+    }
+
+    /// The folder of files that pages save.
+    pub fn downloads(&self) -> &Path {
+        &self.downloads
     }
 
     /// What the page has logged since the last look: errors, warnings, reports of its policy.
@@ -262,7 +293,10 @@ fn capabilities(binary: &Path, home: &Path, width: u32, height: u32) -> Value {
     json!({"capabilities": {"alwaysMatch": {
         "browserName": "chrome",
         "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
-        "goog:chromeOptions": {"binary": binary, "args": args},
+        "goog:chromeOptions": {"binary": binary, "args": args, "prefs": {
+            "download.default_directory": home.join("downloads"),
+            "download.prompt_for_download": false,
+        }},
     }}})
 }
 

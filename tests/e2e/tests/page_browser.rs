@@ -14,7 +14,13 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn of(machine: &Machine) -> Page {
-        let mut held = Held::start(machine.netloom(["serve", "--page", "--listen", "127.0.0.1:0"]));
+        Page::with(machine, &[])
+    }
+
+    /// With these flags.
+    pub(crate) fn with(machine: &Machine, flags: &[&str]) -> Page {
+        let args = [&["serve", "--page", "--listen", "127.0.0.1:0"], flags].concat();
+        let mut held = Held::start(machine.netloom(args));
         let (_serving, _how, page) = (held.line(), held.line(), held.line());
         let link = page.strip_prefix("page ").expect("a link").to_owned();
         Page { _held: held, link }

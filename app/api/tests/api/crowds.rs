@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use netloom_api::{Gate, Server, Token, serve_lab};
+use netloom_api::{Gate, Offer, Server, Token, serve_lab};
 use netloom_kit::wait_until;
 use netloom_lab::calls::{Down, ReadLog, Status};
 use netloom_measure::{Host, Probe};
@@ -108,7 +108,7 @@ impl OnPort {
         let token = Token::random().unwrap();
         let gate = Gate::new(token.clone(), vec![]);
         let server = match &lab {
-            Some(lab) => serve_lab(listener, lab.path(), gate).unwrap(),
+            Some(lab) => serve_lab(listener, lab.path(), gate, Offer::default()).unwrap(),
             None => {
                 let probe = Arc::new(Probe::new("host".into(), Arc::new(Host)));
                 serve_probe(listener, probe, gate).unwrap()

@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use netloom_api::{Gate, Server, Token, serve_lab};
+use netloom_api::{Gate, Offer, Server, Token, serve_lab};
 
 use super::fake::Served;
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("/", "text/html; charset=utf-8"),
     ("/app.js", "text/javascript; charset=utf-8"),
+    ("/terminal.js", "text/javascript; charset=utf-8"),
     ("/app.css", "text/css; charset=utf-8"),
     ("/icon.svg", "image/svg+xml"),
     ("/licences.txt", "text/plain; charset=utf-8"),
@@ -45,7 +46,9 @@ impl Page {
         let port = listener.local_addr().unwrap().port();
         let token = Token::random().unwrap();
         let gate = Gate::new(token.clone(), vec!["box".to_owned()]).with_page();
-        let server = serve_lab(listener, served.path(), gate).unwrap();
+        // No test here gets as far as a shell.
+        let offer = Offer { shell: Some(vec![]), ..Offer::default() };
+        let server = serve_lab(listener, served.path(), gate, offer).unwrap();
         Page { served, _server: server, port, token: token.text().to_owned() }
     }
 
@@ -160,6 +163,96 @@ fn other_sites_pages_get_nothing() {
     assert_eq!(page.served.fake.asked.lock().unwrap().len(), 0);
 }
 
+/// What a browser sends for a WebSocket (RFC 6455, section 4.1).
+const UPGRADE: [(&str, &str); 3] = [
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+#[test]
+fn a_terminal_is_only_for_the_holder_of_the_token_and_its_own_page() {
+    const TERMINAL: &str = "GET /v1/nodes/h1/terminal";
+    let page = Page::new();
+    let (host, own) = (page.host(), format!("http://{}", page.host()));
+    let hex: String = page.token.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let offered = format!("netloom.terminal, netloom.token.{hex}");
+    let opened = |host: &str, origin: &str, protocols: &str| {
+        let own = [("host", host), ("origin", origin), ("sec-websocket-protocol", protocols)];
+        page.raw(TERMINAL, &[&own[..], &UPGRADE].concat())
+    };
+    // Good, but that it is asked by `connection: close`.
+    let answer = opened(&host, &own, &offered);
+    assert_eq!(answer.status, 426, "{}", answer.body);
+    page.served.fake.asked.lock().unwrap().clear();
+    for wrong in [
+        "netloom.terminal",
+        "netloom.terminal, netloom.token.",
+        "netloom.terminal, netloom.token.00",
+        &format!("{offered}, netloom.token.{hex}"),
+        &format!("netloom.terminal, netloom.token.{}", hex.replace('3', "4")),
+        &format!("netloom.terminal, {}", page.token),
+    ] {
+        assert_eq!(opened(&host, &own, wrong).status, 403, "{wrong}");
+    }
+    for origin in ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1"] {
+        assert_eq!(opened(&host, origin, &offered).status, 403, "{origin}");
+    }
+    for host in ["evil.example", "evil.example:80", ""] {
+        assert_eq!(opened(host, &own, &offered).status, 403, "{host}");
+        assert_eq!(opened(host, &format!("http://{host}"), &offered).status, 403, "{host}");
+    }
+    let cross = [
+        ("host", host.as_str()),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-websocket-protocol", &offered),
+    ];
+    assert_eq!(page.raw(TERMINAL, &[&cross[..], &UPGRADE].concat()).status, 403);
+    // A token as a protocol is for terminals alone.
+    let elsewhere = [("host", host.as_str()), ("sec-websocket-protocol", offered.as_str())];
+    for line in ["GET /v1/lab", "GET /v1/events", "DELETE /v1/lab", "GET /v1/nodes/h1"] {
+        assert_eq!(page.raw(line, &elsewhere).status, 403, "{line}");
+    }
+    assert_eq!(page.served.fake.asked.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn a_port_for_looking_alone_changes_nothing() {
+    let served = Served::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let token = Token::random().unwrap();
+    let gate = Gate::new(token.clone(), vec![]).with_page();
+    let offer = Offer { shell: Some(vec![]), read_only: true, ..Offer::default() };
+    let server = serve_lab(listener, served.path(), gate, offer).unwrap();
+    let page = Page { served, _server: server, port, token: token.text().to_owned() };
+    for line in
+        ["GET /", "GET /terminal.js", "GET /v1/lab", "GET /v1/nodes/h1", "GET /v1/openapi.json"]
+    {
+        assert_eq!(page.ask(line, &[]).status, 200, "{line}");
+    }
+    let document: serde_json::Value = serde_json::from_str(&netloom_api::openapi()).unwrap();
+    page.served.fake.asked.lock().unwrap().clear();
+    let mut refused = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            if !matches!(operation["x-rights"].as_str(), Some("changes" | "destroys")) {
+                continue;
+            }
+            let path = path.replace(['{', '}'], "");
+            let answer = page.ask(&format!("{} {path}", method.to_uppercase()), &[]);
+            assert_eq!(answer.status, 403, "{method} {path}");
+            assert!(answer.body.contains("--read-only"), "{}", answer.body);
+            refused += 1;
+        }
+    }
+    assert!(refused >= 15, "{refused}");
+    for line in ["GET /v1/nodes/h1/terminal", "POST /pnpm/", "GET /nowhere", "PATCH /v1/lab"] {
+        assert_eq!(page.ask(line, &[]).status, 403, "{line}");
+    }
+    assert_eq!(page.served.fake.asked.lock().unwrap().len(), 0);
+}
+
 #[test]
 fn a_browser_may_load_only_what_this_server_has() {
     let page = Page::new();
@@ -220,7 +313,9 @@ fn a_port_without_the_page_has_none_of_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let token = Token::random().unwrap();
-    let server = serve_lab(listener, served.path(), Gate::new(token.clone(), vec![])).unwrap();
+    let server =
+        serve_lab(listener, served.path(), Gate::new(token.clone(), vec![]), Offer::default())
+            .unwrap();
     let page = Page { served, _server: server, port, token: token.text().to_owned() };
     let (host, own) = (page.host(), format!("http://{}", page.host()));
     assert_eq!(page.raw("GET /", &[("host", &host)]).status, 401);

@@ -23,6 +23,9 @@ pub(crate) struct Apply {
     /// The same, and exit with 4 if there is anything to do.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Do just the steps with this digest, which `--dry-run --json` prints; if others are needed by now, do nothing.
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["dry_run", "check"])]
+    pub(crate) expected: Option<String>,
     /// Keep manual changes.
     #[arg(long)]
     pub(crate) keep_drift: bool,

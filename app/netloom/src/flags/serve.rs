@@ -31,6 +31,9 @@ pub(crate) struct Serve {
     /// Serve the lab's page, too, and print its link, which has the token behind `#`. Without -l: that of the only lab.
     #[arg(long, conflicts_with = "name")]
     pub(crate) page: bool,
+    /// Answer only what changes nothing in the lab, and open no terminals: all else is refused with 403.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) read_only: bool,
     /// Open the page's link with xdg-open; implies --page.
     #[arg(long, conflicts_with = "name")]
     pub(crate) open: bool,

@@ -53,6 +53,12 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
             tell_absent(&plan, args)?;
             Ok(if args.check { DIFFERS } else { 0 })
         }
+        Standing::Absent if args.expected.is_some() => {
+            bail!(
+                "lab {:?}: not up, so that other steps are needed than the expected ones",
+                plan.lab
+            )
+        }
         Standing::Absent => bring_up(launch, plan, args),
         Standing::Failed => bail!(
             "lab {:?}: could not come up and was kept; take it down with `netloom down` first",
@@ -65,6 +71,12 @@ pub(crate) fn apply(wish: &Wish, args: &Apply) -> Result<i32> {
         Standing::Up(applied) if only_looks => {
             tell_plan(&plan.lab, &applied, args)?;
             Ok(if args.check && !applied.steps.is_empty() { DIFFERS } else { 0 })
+        }
+        Standing::Up(applied) if args.expected.as_ref().is_some_and(|d| *d != applied.digest) => {
+            bail!(
+                "lab {:?}: other steps than the expected ones are needed by now; look again with --dry-run",
+                plan.lab
+            )
         }
         Standing::Up(applied) => {
             if !args.json {

@@ -2,7 +2,7 @@
 //!
 //! Of a virtual machine users mean the guest: what enters the node around it is a client of the machine's process.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use netloom_node::by_init::Call;
 use netloom_node::entry::{self, Entry, Task};
 
@@ -27,6 +27,16 @@ pub(crate) fn shell(lab: Option<&str>, node: &str) -> Result<i32> {
         true => of_machine("console", vec![]),
         false => Task { argv: vec![shell], own_group: true, keep_root: false },
     })
+}
+
+/// `netloom terminal-process`: a shell on the terminal that is the standard input, which is nobody's yet. It ends with its starter,
+/// and hears of that terminal's end by SIGHUP.
+pub(crate) fn terminal(lab: Option<&str>, starter: i32, node: &str) -> Result<i32> {
+    super::roles::begin(starter)?;
+    // Only the leader of a session may take a terminal (ioctl_tty(2)).
+    rustix::process::setsid().context("terminal: begin a session")?;
+    rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).context("terminal: take it")?;
+    shell(lab, node)
 }
 
 /// `netloom node pause`, `resume`, `save` and `restore`.

@@ -2,6 +2,7 @@
 //!
 //! Measurements belong to this process: their points are BPF links that end with it in any case.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use netloom_api::{Gate, Server, Token};
+use netloom_api::{Gate, Offer, Server, Token};
 use netloom_measure::{Host, Probe};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
@@ -33,6 +34,9 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
         None if !args.has_page() => None,
         name => Some(labs::chosen(name)?),
     };
+    if folder.is_none() && args.read_only {
+        return Err(Usage("--read-only: is for a lab; name it with -l LAB".to_owned()).into());
+    }
     if folder.is_some() && args.name.is_some() {
         return Err(Usage("--name: a lab's records have the lab's name".to_owned()).into());
     }
@@ -52,7 +56,10 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
         Some(folder) => {
             // Check at once whether the lab answers.
             labs::connect_to(folder)?;
-            (netloom_api::serve_lab(listener, &folder.path(), gate)?, "/v1/lab")
+            (
+                netloom_api::serve_lab(listener, &folder.path(), gate, offer(folder.name(), args))?,
+                "/v1/lab",
+            )
         }
         None => (probe(listener, args, gate)?, "/pnpm/"),
     };
@@ -73,6 +80,22 @@ pub(crate) fn serve(wish: &Wish, args: &Serve) -> Result<i32> {
     drop(opened);
     server.stop();
     Ok(0)
+}
+
+/// What a lab's port offers. What enters nodes has one thread, and the API does not read lab files, so each is a run of this program.
+fn offer(lab: &str, args: &Serve) -> Offer {
+    let own = std::process::id().to_string();
+    let words = |words: &[&str]| Some(words.iter().map(OsString::from).collect());
+    let shell = ["-l", lab, "terminal-process", own.as_str()];
+    let capture = ["-l", lab, "capture-process", own.as_str(), "--quiet", "--write", "-"];
+    // As much as a person looks at: rings and memory are this user's.
+    let bounds = ["--ring", "4MiB", "--memory", "64MiB", "--duration", "600s", "--filter"];
+    Offer {
+        shell: words(&shell),
+        capture: words(&[&capture[..], &bounds].concat()),
+        file: words(&["-l", lab]),
+        read_only: args.read_only,
+    }
 }
 
 /// Serves the interfaces of this namespace.

@@ -1,0 +1,18 @@
+//! What a lab's port offers besides the answers of the lab: runs of this program, told in words that are the caller's.
+
+use std::ffi::OsString;
+
+/// What a lab's port offers.
+#[derive(Debug, Default)]
+pub struct Offer {
+    /// Arguments with which this program, followed by the name of a node, becomes a shell there on its standard input. With
+    /// them the page has terminals.
+    pub shell: Option<Vec<OsString>>,
+    /// Arguments with which this program, followed by a filter and `link:NAME`, writes a capture to its standard output. With
+    /// them links have captures.
+    pub capture: Option<Vec<OsString>>,
+    /// Arguments of this program before `export lab` and `apply -`. With them the lab has a file.
+    pub file: Option<Vec<OsString>>,
+    /// Only what changes nothing; no terminals then.
+    pub read_only: bool,
+}
