@@ -82,6 +82,7 @@ mod page;
 mod page_browser;
 mod page_capture;
 mod page_embed;
+mod page_file;
 mod page_terminal;
 mod page_tools;
 mod parts;

@@ -1,12 +1,13 @@
-//! Captures of links from the lab's page, as a stream over HTTP.
+//! Captures of links from the lab's page: as a stream over HTTP, and saved by Chromium.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
+use netloom_tests_e2e::browser::Browser;
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, machine, pair, wait_until, with_command_line};
+use netloom_tests_e2e::{Machine, machine, needs, pair, wait_until, with_command_line};
 
-use super::page_browser::Page;
+use super::page_browser::{Page, shows};
 
 const LINK: &str = "a:eth0--b:eth0";
 
@@ -107,6 +108,48 @@ fn a_links_frames_come_as_a_file_while_somebody_reads_them() {
     drop(chunks);
     wait_until("it ends", SOON, || (captures(&machine) == 0).then_some(()));
     drop(ping);
+    drop(page);
+    machine.down();
+}
+
+#[test]
+fn a_capture_goes_on_beside_other_panels_and_is_saved() {
+    needs!("chromium", "chromedriver");
+    let machine = machine!();
+    machine.up(&pair(""));
+    machine.answers("a", "b");
+    let page = Page::of(&machine);
+    let browser = Browser::start(machine.scratch(), (1440, 900));
+    page.open(&browser);
+    browser.click(&format!("[data-link='{LINK}'] .line"));
+    browser.type_into("input[name=capture-filter]", "icmp or");
+    browser.click("#capture-start");
+    browser.until("document.querySelector('aside .trouble')?.innerText.includes('icmp or')");
+    page.refused(&browser, &[400]);
+    browser.type_into("input[name=capture-filter]", " icmp6");
+    let command =
+        format!("netloom -l pair capture link:{LINK} -w FILE.pcapng --filter 'icmp or icmp6'");
+    shows(&browser, ".capture ~ .command code", &command.replace('\'', "\\'"));
+    browser.click("#capture-start");
+    browser.until("document.querySelector('#capture-stop')");
+    let ping = Held::start(machine.exec("a", &["ping", "-4", "-i", "0.2", "b"]));
+    // Nobody looks for a while.
+    browser.click("[data-key='node a'] .shape");
+    browser.until("!document.querySelector('#captured')");
+    browser.click(&format!("[data-link='{LINK}'] .line"));
+    browser.until("parseInt(document.querySelector('#captured')?.innerText) >= 6");
+    browser.click("#capture-stop");
+    browser.until("document.querySelector('#capture-save')");
+    wait_until("it ends", SOON, || (captures(&machine) == 0).then_some(()));
+    browser.picture(machine.scratch(), "page-capture");
+    browser.click("#capture-save");
+    let path = browser.downloads().join("a-eth0--b-eth0.pcapng");
+    let saved = || std::fs::read(&path).ok().filter(|file| !file.is_empty());
+    let found = protocols(&wait_until("it is saved", SOON, saved));
+    assert!(found.iter().filter(|protocol| **protocol == ICMP).count() >= 4, "{found:?}");
+    drop(ping);
+    page.is_clean(&browser);
+    drop(browser);
     drop(page);
     machine.down();
 }

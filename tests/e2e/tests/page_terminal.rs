@@ -7,7 +7,7 @@ use netloom_tests_e2e::browser::Browser;
 use netloom_tests_e2e::live::SOON;
 use netloom_tests_e2e::{Machine, machine, needs, pair, wait_until, with_command_line};
 
-use super::page_browser::Page;
+use super::page_browser::{Page, shows};
 
 /// Whether a program with these words runs anywhere.
 fn runs(words: &str) -> bool {
@@ -17,6 +17,16 @@ fn runs(words: &str) -> bool {
 /// A number of seconds that no other test sleeps for.
 fn seconds(which: u32) -> String {
     (1_000_000 + u64::from(std::process::id()) * 10 + u64::from(which)).to_string()
+}
+
+const LINES: &str = "[...document.querySelectorAll('.screen:not([hidden]) .xterm-rows > div')]";
+
+/// Waits until a line of the terminal in front has this text, which the typed line has not.
+fn line(browser: &Browser, text: &str) {
+    browser.until(&format!(
+        "{LINES}.some((e) => e.textContent.trim() === {})",
+        serde_json::json!(text)
+    ));
 }
 
 fn opened(machine: &Machine) -> (Page, Browser) {
@@ -34,6 +44,78 @@ fn enter(browser: &Browser, node: &str) {
     ));
     browser.until("document.querySelector('.terminal-state')?.innerText === ''");
     browser.until("document.activeElement.classList.contains('xterm-helper-textarea')");
+}
+
+#[test]
+fn a_node_that_is_pressed_twice_has_a_terminal_that_follows_its_size() {
+    needs!("chromium", "chromedriver");
+    let machine = machine!();
+    machine.up(&pair(""));
+    let (page, browser) = opened(&machine);
+    let loaded = browser.requested();
+    assert!(!loaded.iter().any(|url| url.ends_with("/terminal.js")), "{loaded:?}");
+    enter(&browser, "a");
+    browser.keys("echo $((6 * 7)) $NETLOOM_NODE\n");
+    line(&browser, "42 a");
+    // As many rows and columns as it shows, before and after it has grown.
+    let rows = || browser.value(&format!("{LINES}.length")).as_u64().expect("a number");
+    let size = |turn: u32| {
+        browser.keys(&format!("echo ={turn} $(stty size)=\n"));
+        let found = format!(
+            "{LINES}.map((e) => /^={turn} (\\d+) (\\d+)=$/.exec(e.textContent.trim())).find((m) => m)"
+        );
+        browser.until(&found);
+        let found = browser.value(&format!("{found}.slice(1).map(Number)"));
+        [0, 1].map(|at| found[at].as_u64().expect("a number"))
+    };
+    let [before, columns] = size(1);
+    assert_eq!(before, rows());
+    assert!(columns > 80, "{columns}");
+    browser.click("#terminal-size");
+    browser.until(&format!("{LINES}.length > {before}"));
+    browser.run("document.querySelector('.xterm-helper-textarea').focus()");
+    browser.until("document.activeElement.classList.contains('xterm-helper-textarea')");
+    let [after, _] = size(2);
+    assert!(after > before && after == rows(), "{before} {after}");
+    // Colours of any kind, which xterm writes into styles, within the page's policy.
+    browser.keys("printf '\\033[38;2;17;170;85mgreen\\033[0m\\n'\n");
+    let green =
+        "[...document.querySelectorAll('.xterm-rows span')].find((e) => e.textContent === 'green')";
+    browser.until(green);
+    let colour = browser.value(&format!("getComputedStyle({green}).color"));
+    assert_ne!(
+        colour,
+        browser.value("getComputedStyle(document.querySelector('.xterm-rows')).color")
+    );
+    // Text beyond ASCII arrives whole.
+    browser.keys("printf '%s' 'é€' | wc -c\n");
+    line(&browser, "5");
+    second_tab(&browser);
+    page.is_clean(&browser);
+    browser.picture(machine.scratch(), "page-terminal");
+    drop(browser);
+    drop(page);
+    machine.down();
+}
+
+/// A second terminal in a tab, from the panel of a node, which ends and begins again by itself.
+fn second_tab(browser: &Browser) {
+    browser.click("[data-key='node b'] .shape");
+    browser.click("#enter");
+    browser.until("document.querySelectorAll('[role=tab]').length === 2");
+    browser.until("document.querySelector('.terminal-state')?.innerText === ''");
+    browser.until(
+        "document.activeElement.closest('.screen')?.getAttribute('aria-label') === 'Terminal of b'",
+    );
+    browser.keys("echo $NETLOOM_NODE; exit 3\n");
+    line(browser, "b");
+    shows(browser, ".terminal-state", "ended with 3");
+    browser.click("#terminal-again");
+    browser.until("document.querySelector('.terminal-state')?.innerText === ''");
+    browser.keys("echo again $NETLOOM_NODE\n");
+    line(browser, "again b");
+    browser.click("[role=tab]");
+    line(browser, "5");
 }
 
 #[test]

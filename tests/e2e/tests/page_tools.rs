@@ -301,14 +301,24 @@ fn axe_finds_nothing_wrong_in_either_theme() {
     browser.until("document.querySelector('.slices-box')");
     browser.click("#remove");
     violations(&browser, "trace, slices, delete");
+    browser.click("[data-key='node red'] .shape");
+    browser.click("#enter");
+    browser.until("document.querySelector('.terminal-state')?.innerText === ''");
+    browser.until("document.querySelector('.xterm-rows > div')");
+    violations(&browser, "terminal");
+    browser.click("#terminal-close");
     browser.click("header h1");
-    for (key, shown) in
-        [("a", "dialog #add-title"), ("?", "dialog #keys-title"), ("l", "main table")]
-    {
+    for (key, shown) in [
+        ("a", "dialog #add-title"),
+        ("f", "dialog #file-command"),
+        ("?", "dialog #keys-title"),
+        ("l", "main table"),
+    ] {
         browser.press(key);
         browser.until(&format!("document.querySelector('{shown}')"));
         violations(&browser, key);
         browser.press("\u{e00c}");
+        browser.until("!document.querySelector('dialog')");
     }
     page.is_clean(&browser);
     drop(browser);
