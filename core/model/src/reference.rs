@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(value("switch", "mtu"), "a whole number from 68 to 65535");
         assert_eq!(value("switch", "kind"), "kernel or shm or openflow");
         assert_eq!(value("lab", "nodes"), "a map, each value a map of node keys");
-        assert_eq!(value("link", "ends"), "a list of two, each text");
+        assert_eq!(value("link", "ends"), "a list of two, each text, or text");
         assert_eq!(value("link", "a"), "a map of direction keys");
         assert_eq!(value("direction", "loss").split(", or ").last(), Some("a map of loss keys"));
     }

@@ -1,6 +1,6 @@
 //! A flow: who sends what to whom.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +126,15 @@ impl Flow {
         }
     }
 
+    /// Its addresses and ports: `10.0.0.2:49152 -> 192.0.2.1:80`.
+    pub(crate) fn words(&self) -> String {
+        let end = |address: IpAddr, port: u16| match self.protocol {
+            Protocol::Icmp => address.to_string(),
+            _ => SocketAddr::new(address, port).to_string(),
+        };
+        format!("{} -> {}", end(self.source, self.ports[0]), end(self.destination, self.ports[1]))
+    }
+
     /// Its first packet, as rules compare it.
     pub fn packet(&self) -> Packet {
         let ipv4 = self.destination.is_ipv4();
@@ -209,6 +218,21 @@ impl Flow {
         }
         header
     }
+}
+
+/// Where packets get other addresses or ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The node that does it.
+    pub node: String,
+    /// How many places packets have passed before.
+    pub at: usize,
+    /// What packets were.
+    pub before: Flow,
+    /// What they are from there on.
+    pub after: Flow,
+    /// The rule; `None` for answers, which connection tracking translates.
+    pub rule: Option<String>,
 }
 
 fn put(header: &mut [Option<u8>], at: usize, bytes: &[u8]) {

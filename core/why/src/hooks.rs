@@ -13,19 +13,36 @@ impl<F: Facts> Walker<'_, F> {
         hook: Hook,
         input: Option<&str>,
         output: Option<&str>,
-    ) {
-        let Some(rules) = &node.rules else { return };
+    ) -> Result<(), F::Error> {
+        let Some(rules) = &node.rules else { return Ok(()) };
         let packet = self.packet(node, input, output);
-        let fate = evaluate::run(rules, hook, &packet);
-        self.fate(node, hook.name(), fate);
+        match evaluate::run(rules, hook, &packet) {
+            Fate::Translated(by, new) => {
+                // Sources are changed at the other hooks.
+                let before_route = matches!(hook, Hook::Prerouting | Hook::Output);
+                let devices = (input, output);
+                match self.changed_by(node, new.as_ref(), devices)?.filter(|_| self.follows) {
+                    Some(flow) => self.becomes(node, flow, Some(rule(node, &by))),
+                    None => self.may_translate(node, before_route, &by),
+                }
+            }
+            fate => self.fate(node, hook.name(), fate),
+        }
+        Ok(())
     }
 
-    pub(crate) fn device(&mut self, node: &Node, device: &str, sends: bool) {
-        let Some(rules) = &node.rules else { return };
+    pub(crate) fn device(
+        &mut self,
+        node: &Node,
+        device: &str,
+        sends: bool,
+    ) -> Result<(), F::Error> {
+        let Some(rules) = &node.rules else { return Ok(()) };
         let (input, output) = if sends { (None, Some(device)) } else { (Some(device), None) };
         let packet = self.packet(node, input, output);
         let fate = evaluate::run_device(rules, device, sends, &packet);
         self.fate(node, if sends { "egress" } else { "ingress" }, fate);
+        Ok(())
     }
 
     fn packet(&self, node: &Node, input: Option<&str>, output: Option<&str>) -> Packet {
@@ -36,7 +53,7 @@ impl<F: Facts> Walker<'_, F> {
         let mut packet = self.flow.packet();
         packet.input = named(input);
         packet.output = named(output);
-        if self.flow.answers && !self.seen_by.contains(&node.name) {
+        if self.flow.answers && !self.there.is_some_and(|there| there.nodes.contains(&node.name)) {
             // Connection tracking has not seen what this answers, and what it makes of it depends on its settings.
             packet.answers = None;
         }
@@ -51,22 +68,8 @@ impl<F: Facts> Walker<'_, F> {
                 let cause = self.dropped(node, hook, &by);
                 self.stop(cause);
             }
-            Fate::Translated(by) => {
-                // Sources are changed at the other hooks.
-                let before_route = [Hook::Prerouting, Hook::Output].map(Hook::name);
-                let redirects = before_route.contains(&hook);
-                self.redirected |= redirects;
-                let first = match redirects {
-                    true => &mut self.translated.destination,
-                    false => &mut self.translated.source,
-                };
-                first.get_or_insert(self.walk.stops.len());
-                self.walk.translated_by = Some(node.name.clone());
-                self.doubt(at, usize::MAX, format!(
-                    "{} may give packets other addresses or ports; their way after that is not followed",
-                    rule(node, &by)
-                ));
-            }
+            // Hooks of devices have no chains of NAT.
+            Fate::Translated(by, _) => self.may_translate(node, false, &by),
             Fate::Doubtful(by) => {
                 let all: Vec<String> = by.iter().map(|by| rule(node, by)).collect();
                 self.doubt(
@@ -79,6 +82,22 @@ impl<F: Facts> Walker<'_, F> {
                 );
             }
         }
+    }
+
+    /// A translation whose result is not known.
+    fn may_translate(&mut self, node: &Node, redirects: bool, by: &Decided) {
+        self.redirected |= redirects;
+        let first = match redirects {
+            true => &mut self.translated.destination,
+            false => &mut self.translated.source,
+        };
+        first.get_or_insert(self.walk.stops.len());
+        self.walk.translated_by = Some(node.name.clone());
+        let text = format!(
+            "{} may give packets other addresses or ports; their way after that is not followed",
+            rule(node, by)
+        );
+        self.doubt(self.walk.places.len(), usize::MAX, text);
     }
 
     pub(crate) fn dropped(&self, node: &Node, hook: &str, by: &Decided) -> Cause {
@@ -110,7 +129,7 @@ impl<F: Facts> Walker<'_, F> {
 
     /// A rule that accepts this flow.
     fn accepting(&self) -> String {
-        let flow = self.flow;
+        let flow = &self.flow;
         let ip = if flow.destination.is_ipv4() { "ip" } else { "ip6" };
         let addresses = format!("{ip} saddr {} {ip} daddr {}", flow.source, flow.destination);
         let protocol = match (flow.protocol, flow.destination.is_ipv4()) {

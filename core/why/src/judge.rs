@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use crate::cause::{Basis, Cause, Direction};
 use crate::flow::{Flow, Protocol};
-use crate::report::{Hop, Report, Sighting, Verdict, Way};
+use crate::report::{Hop, Report, Sighting, Translated, Verdict, Way};
 use crate::text::key;
 use crate::walk::{Share, Stop, Walk};
 
@@ -327,7 +327,13 @@ fn way(walk: &Walk, seen: &[Sighting], answered: bool) -> Way {
     let watched = hops.iter().any(|hop| hop.seen != Sighting::NotWatched);
     let last = reach.any.checked_sub(1).and_then(|at| hops.get(at)).map(key);
     let lost = hops.get(reach.any).filter(|_| watched && !answered).map(key);
-    Way { last, lost, hops }
+    let translated = walk.translations.iter().map(|of| Translated {
+        node: of.node.clone(),
+        before: of.before.words(),
+        after: of.after.words(),
+        rule: of.rule.clone(),
+    });
+    Way { last, lost, translated: translated.collect(), hops }
 }
 
 #[cfg(test)]

@@ -265,8 +265,9 @@ impl<F: Facts> Walker<'_, F> {
         };
         let mut found: Vec<Cause> = Vec::new();
         for flow in [flow.clone(), Flow { answers: false, ports: flow.ports, ..flow.back() }] {
-            let there = walk(&mut *self.facts, &flow, &[])?;
-            let back = walk(&mut *self.facts, &flow.back(), &there.nodes)?.answering(&there);
+            let there = walk(&mut *self.facts, &flow, None)?;
+            let back =
+                walk(&mut *self.facts, &there.answer(&flow), Some(&there))?.answering(&there);
             let all =
                 there.stops.into_iter().chain(back.stops).filter(|stop| stop.share == Share::All);
             for stop in all {

@@ -30,9 +30,9 @@ mod translation;
 mod walk;
 
 pub use cause::{Basis, Cause, CauseName, Direction};
-pub use flow::{Flow, MixedFamilies, Place, Protocol};
+pub use flow::{Flow, MixedFamilies, Place, Protocol, Translation};
 pub use judge::{Observed, Outcome, Seen, judge};
 pub use past::{Past, Reply, Spot, Trace, judge_past};
-pub use report::{Hop, Recorded, Report, Sighting, Verdict, Way};
+pub use report::{Hop, Recorded, Report, Sighting, Translated, Verdict, Way};
 pub use text::text;
-pub use walk::{Doubt, Segment, Share, Stop, Walk, walk};
+pub use walk::{Doubt, Segment, Share, Stop, Walk, walk, walk_by_addresses};

@@ -10,6 +10,7 @@ pub mod evaluate;
 mod order;
 mod registers;
 pub mod text;
+pub mod translate;
 
 /// Where a packet meets rules, in the kernel's numbering (`enum nf_inet_hooks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,12 +199,45 @@ pub enum Expression {
         /// Packets so far.
         packets: u64,
     },
-    /// Translates addresses, and accepts: the expression's name.
-    Nat(String),
+    /// Translates addresses, and accepts.
+    Nat(Nat),
     /// Has no effect on whether the packet passes.
     Harmless(String),
     /// Whether it goes on is not known here: the expression's name.
     Unknown(String),
+}
+
+/// A translation of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nat {
+    /// The expression's name, or the target's of iptables.
+    pub name: String,
+    /// What it changes.
+    pub change: Change,
+}
+
+/// What a translation changes in a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The source becomes an address of the interface by which the packet leaves.
+    Masquerade,
+    /// The destination becomes an address of this machine, and the port this one.
+    Redirect(Option<Operand>),
+    /// Address and port of the source.
+    Source(Option<Operand>, Option<Operand>),
+    /// Address and port of the destination.
+    Destination(Option<Operand>, Option<Operand>),
+    /// One of several addresses or ports, or what is not read here.
+    Unknown,
+}
+
+/// A value of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// What a register has.
+    Register(u32),
+    /// These bytes, in network byte order.
+    Bytes(Vec<u8>),
 }
 
 /// A rule.

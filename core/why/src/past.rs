@@ -162,12 +162,12 @@ impl Side<'_> {
             shown.spots.iter().map(|spot| spot.hop(Sighting::Packet)).collect();
         let last = hops.last().map(key);
         if shown.arrived {
-            return Way { hops, last, lost: None };
+            return Way { hops, last, ..Way::default() };
         }
         let rest = self.rest(past, shown);
         hops.extend(rest.iter().map(|spot| spot.hop(Sighting::Nothing)));
         let lost = hops.get(shown.spots.len()).map(key);
-        Way { hops, last, lost }
+        Way { hops, last, lost, ..Way::default() }
     }
 
     /// Says what stands where the newest packet was lost that did not arrive.

@@ -1,7 +1,5 @@
 //! What the receiver of a flow does with its packets: sockets that take them, and their room.
 
-use std::rc::Rc;
-
 use crate::cause::{Cause, CauseName};
 use crate::facts::{Facts, Life, Listener, Node};
 use crate::flow::Protocol;
@@ -10,15 +8,16 @@ use crate::walk::Walker;
 
 impl<F: Facts> Walker<'_, F> {
     /// What the receiver does with a packet.
-    pub(crate) fn deliver(&mut self, node: &Rc<Node>, came: Option<&str>) {
-        self.hook(node, Hook::Input, came, None);
+    pub(crate) fn deliver(&mut self, node: &Node, came: Option<&str>) -> Result<(), F::Error> {
+        self.hook(node, Hook::Input, came, None)?;
         if self.flow.answers || self.redirected || node.life != Life::Up {
-            return;
+            return Ok(());
         }
         match self.flow.protocol {
             Protocol::Icmp => self.echo(node),
             Protocol::Tcp | Protocol::Udp => self.listeners(node, came),
         }
+        Ok(())
     }
 
     /// ip-sysctl.rst, `icmp_echo_ignore_all`.

@@ -86,6 +86,24 @@ pub struct Way {
     pub last: Option<String>,
     /// The first that did not.
     pub lost: Option<String>,
+    /// Where packets get other addresses or ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub translated: Vec<Translated>,
+}
+
+/// Where packets get other addresses or ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = WhyTranslated))]
+pub struct Translated {
+    /// The node that does it.
+    pub node: String,
+    /// What packets were, as `10.0.0.2:49152 -> 192.0.2.1:80`.
+    pub before: String,
+    /// What they are from there on.
+    pub after: String,
+    /// The rule; absent for answers, which connection tracking translates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 /// How many packets a recording has of a flow.

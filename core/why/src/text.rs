@@ -67,6 +67,10 @@ fn way(lines: &mut Vec<String>, title: &str, way: &Way) {
         let direction = if hop.out { "out" } else { "in " };
         lines.push(format!("  {:width$}  {direction}  {seen}{mark}", hop.name));
     }
+    for of in &way.translated {
+        lines.push(format!("  {} translates {} to {}", of.node, of.before, of.after));
+        lines.extend(of.rule.iter().map(|rule| format!("    by {rule}")));
+    }
 }
 
 /// How [`Way::last`] and [`Way::lost`] name a hop.

@@ -7,7 +7,7 @@
 
 use crate::cause::{Cause, CauseName};
 use crate::facts::{Facts, Life, Lookup, Node, Routed};
-use crate::flow::{Flow, Place};
+use crate::flow::{Flow, Place, Translation};
 use crate::nft::Hook;
 
 /// Most nodes on a way: each is asked, which takes time.
@@ -78,7 +78,9 @@ pub struct Walk {
     pub segments: Vec<Segment>,
     /// Whether it leads to the receiver.
     pub arrives: bool,
-    /// The last node with a rule that may have given packets other addresses or ports.
+    /// Where packets get other addresses or ports, in order.
+    pub translations: Vec<Translation>,
+    /// The last node with a rule that may have given packets other addresses or ports that are not known here.
     pub translated_by: Option<String>,
 }
 
@@ -106,47 +108,70 @@ pub(crate) struct Translated {
 
 pub(crate) struct Walker<'a, F: Facts> {
     pub(crate) facts: &'a mut F,
-    pub(crate) flow: &'a Flow,
-    /// Nodes that have seen the flow that this one answers, for connection tracking.
-    pub(crate) seen_by: &'a [String],
+    /// As packets are where the walk stands.
+    pub(crate) flow: Flow,
+    /// The way of the flow that this one answers, for connection tracking.
+    pub(crate) there: Option<&'a Walk>,
+    /// Whether the walk goes on with what a translation makes of packets.
+    pub(crate) follows: bool,
     pub(crate) walk: Walk,
     pub(crate) deviation: Option<Deviation>,
     /// The sender's MTU.
     pub(crate) mtu: Option<u32>,
     hops_left: Option<u32>,
-    /// Whether a rule may have given packets another destination: then its listeners and settings are not those that count.
+    /// The next hop, where the route has a gateway.
+    pub(crate) via: Option<std::net::IpAddr>,
+    /// Whether a rule may have given packets another destination that is not known: then its listeners and settings are not those that count.
     pub(crate) redirected: bool,
     pub(crate) translated: Translated,
     /// A frame of the flow as it is on the link, with its VLAN tags; `None` where a switch drops it.
     pub(crate) frame: Option<Vec<u8>>,
 }
 
-/// Leads a flow from its sender to its receiver. `seen_by` are the nodes on the way of the flow that it answers.
+/// Leads a flow from its sender to its receiver, with the addresses that translations on the way give it. `there` is the way of
+/// the flow that it answers.
 ///
 /// # Errors
 /// What `facts` cannot answer.
-pub fn walk<F: Facts>(facts: &mut F, flow: &Flow, seen_by: &[String]) -> Result<Walk, F::Error> {
-    let mut walker = Walker::new(facts, flow, seen_by);
-    walker.run()?;
-    let Walker { mut walk, translated, .. } = walker;
-    walk.doubt_behind(translated);
-    Ok(walk)
+pub fn walk<F: Facts>(facts: &mut F, flow: &Flow, there: Option<&Walk>) -> Result<Walk, F::Error> {
+    Walker::new(facts, flow, there, true).walked()
+}
+
+/// The same for packets that are known by their addresses alone: behind a translation everything is uncertain.
+///
+/// # Errors
+/// What `facts` cannot answer.
+pub fn walk_by_addresses<F: Facts>(
+    facts: &mut F,
+    flow: &Flow,
+    there: Option<&Walk>,
+) -> Result<Walk, F::Error> {
+    Walker::new(facts, flow, there, false).walked()
 }
 
 impl<'a, F: Facts> Walker<'a, F> {
-    fn new(facts: &'a mut F, flow: &'a Flow, seen_by: &'a [String]) -> Walker<'a, F> {
+    fn new(facts: &'a mut F, flow: &Flow, there: Option<&'a Walk>, follows: bool) -> Walker<'a, F> {
         Walker {
             facts,
-            flow,
-            seen_by,
+            flow: flow.clone(),
+            there,
+            follows,
             walk: Walk::default(),
             deviation: None,
             mtu: None,
             hops_left: None,
+            via: None,
             redirected: false,
             translated: Translated::default(),
             frame: None,
         }
+    }
+
+    fn walked(mut self) -> Result<Walk, F::Error> {
+        self.run()?;
+        let Walker { mut walk, translated, .. } = self;
+        walk.doubt_behind(translated);
+        Ok(walk)
     }
 }
 
@@ -173,19 +198,22 @@ impl<F: Facts> Walker<'_, F> {
             if let Some(came) = &came {
                 self.budget(&node);
                 self.enslaved(&node, came);
-                self.device(&node, came, false);
-                self.hook(&node, Hook::Prerouting, Some(came), None);
+                self.device(&node, came, false)?;
+                self.answered_source(&node);
+                self.hook(&node, Hook::Prerouting, Some(came), None)?;
             }
-            let (interface, via) = match self.decide(&node, came.as_deref())? {
-                Decision::Arrived => {
-                    self.deliver(&node, came.as_deref());
-                    self.walk.arrives = true;
-                    return Ok(());
+            let Some(mut interface) = self.routed(&node, came.as_deref())? else { return Ok(()) };
+            if came.is_none() {
+                let before = self.flow.destination;
+                self.sent(&node, &interface)?;
+                if self.flow.destination != before {
+                    // The kernel looks up the way again (`ip_route_me_harder`).
+                    let Some(other) = self.routed(&node, None)? else { return Ok(()) };
+                    interface = other;
                 }
-                Decision::Nowhere => return Ok(()),
-                Decision::Onward { interface, via } => (interface, via),
-            };
-            self.pass(&node, came.as_deref(), &interface);
+            }
+            self.pass(&node, came.as_deref(), &interface)?;
+            let via = self.via;
             let Some((next, by)) = self.cross(&node, &interface, via)? else { return Ok(()) };
             (at, came) = (next, Some(by));
         }
@@ -195,22 +223,39 @@ impl<F: Facts> Walker<'_, F> {
         Ok(())
     }
 
-    /// What a packet meets between the route and the link.
-    fn pass(&mut self, node: &Node, came: Option<&str>, interface: &str) {
-        match came {
-            Some(_) => {
-                self.spend(node);
-                self.hook(node, Hook::Forward, came, Some(interface));
+    /// The interface by which packets leave a node, unless the way ends there.
+    fn routed(&mut self, node: &Node, came: Option<&str>) -> Result<Option<String>, F::Error> {
+        match self.decide(node, came)? {
+            Decision::Arrived => {
+                self.deliver(node, came)?;
+                self.walk.arrives = true;
+                Ok(None)
             }
-            None => {
-                // IPv6 has another setting, which routers advertise.
-                self.hops_left = node.ttl.filter(|_| self.flow.destination.is_ipv4());
-                self.hook(node, Hook::Output, None, Some(interface));
+            Decision::Nowhere => Ok(None),
+            Decision::Onward { interface, via } => {
+                self.via = via;
+                Ok(Some(interface))
             }
         }
+    }
+
+    /// What a node's own packet meets once it has a route.
+    fn sent(&mut self, node: &Node, interface: &str) -> Result<(), F::Error> {
+        // IPv6 has another setting, which routers advertise.
+        self.hops_left = node.ttl.filter(|_| self.flow.destination.is_ipv4());
+        self.hook(node, Hook::Output, None, Some(interface))
+    }
+
+    /// What a packet meets between the route and the link.
+    fn pass(&mut self, node: &Node, came: Option<&str>, interface: &str) -> Result<(), F::Error> {
+        if came.is_some() {
+            self.spend(node);
+            self.hook(node, Hook::Forward, came, Some(interface))?;
+        }
         // The kernel tells by which interface a forwarded packet came here, too (`ip_output`).
-        self.hook(node, Hook::Postrouting, came, Some(interface));
-        self.device(node, interface, true);
+        self.hook(node, Hook::Postrouting, came, Some(interface))?;
+        self.answered_destination(node);
+        self.device(node, interface, true)
     }
 
     /// RFC 791 section 3.2: each router takes one, and forwards nothing that has none left.

@@ -10,9 +10,14 @@ use super::*;
 use crate::cause::Direction;
 use crate::facts::*;
 use crate::judge::{Observed, Outcome};
-use crate::nft::{Attached, Chain, Expression, Family, Rule, Ruleset, Verdict as RuleVerdict};
+use crate::nft::{
+    Attached, Chain, Change, Expression, Family, Nat, Rule, Ruleset, Verdict as RuleVerdict,
+};
 use crate::report::{Report, Sighting, Verdict};
 use crate::{Basis, CauseName, Protocol, judge};
+
+#[path = "walk_translated_tests.rs"]
+mod translated;
 
 /// A route: to what, by which gateway and interface, and of which kind.
 type Way = (ipnet::IpNet, Option<IpAddr>, String, &'static str);
@@ -180,8 +185,8 @@ impl Office {
 
     fn ask_both(&mut self, seen: usize, back: usize, outcome: Outcome) -> Report {
         let flow = flow();
-        let there = walk(self, &flow, &[]).unwrap();
-        let answers = walk(self, &flow.back(), &there.nodes).unwrap();
+        let there = walk(self, &flow, None).unwrap();
+        let answers = walk(self, &there.answer(&flow), Some(&there)).unwrap();
         let sight = |walk: &Walk, count: usize| {
             (0..walk.places.len())
                 .map(|at| if at < count { Sighting::Packet } else { Sighting::Nothing })
@@ -366,6 +371,11 @@ fn rule(steps: Vec<Expression>, hook: u32, drops: bool) -> Ruleset {
     Ruleset { chains: vec![chain], sets: vec![] }
 }
 
+/// A translation whose result is not read.
+fn unread(name: &str) -> Expression {
+    Expression::Nat(Nat { name: name.into(), change: Change::Unknown })
+}
+
 fn dropping() -> Vec<Expression> {
     vec![Expression::Verdict(RuleVerdict::Drop)]
 }
@@ -376,7 +386,7 @@ const PLACES: [&str; 8] =
 #[test]
 fn a_sound_way_has_every_interface_and_no_stop() {
     let mut office = Office::new();
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     let names: Vec<&str> = found.places.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, PLACES);
     assert!(found.stops.is_empty() && found.doubts.is_empty() && found.arrives, "{found:#?}");
@@ -657,7 +667,7 @@ fn a_forwarded_packet_has_the_interface_by_which_it_came_until_it_leaves() {
     ];
     let mut office = Office::new();
     office.at("r1").rules = Some(rule(others, 4, false));
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert!(found.stops.is_empty(), "{found:#?}");
 }
 
@@ -665,7 +675,7 @@ fn a_forwarded_packet_has_the_interface_by_which_it_came_until_it_leaves() {
 fn a_listener_at_an_address_of_ipv4_by_a_socket_of_ipv6_takes() {
     let mut office = Office::new();
     office.at("web").listeners[0].local = "[::ffff:10.2.0.1]:80".parse().unwrap();
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert!(found.stops.is_empty(), "{found:#?}");
 }
 
@@ -673,25 +683,25 @@ fn a_listener_at_an_address_of_ipv4_by_a_socket_of_ipv6_takes() {
 fn listeners_do_not_count_where_packets_may_have_another_port() {
     let mut office = Office::new();
     office.at("web").listeners.clear();
-    office.at("web").rules = Some(rule(vec![Expression::Nat("redir".into())], 0, false));
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    office.at("web").rules = Some(rule(vec![unread("redir")], 0, false));
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert!(found.stops.is_empty() && found.doubts.len() == 1, "{found:#?}");
-    office.at("web").rules = Some(rule(vec![Expression::Nat("masq".into())], 1, false));
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    office.at("web").rules = Some(rule(vec![unread("masq")], 1, false));
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert_eq!(found.stops[0].cause.name, CauseName::NothingListens);
 }
 
 #[test]
 fn what_rests_on_addresses_that_may_be_others_is_a_doubt() {
     let mut office = Office::new();
-    office.at("r1").rules = Some(rule(vec![Expression::Nat("nat".into())], 0, false));
+    office.at("r1").rules = Some(rule(vec![unread("nat")], 0, false));
     office.at("r2").rules = Some(rule(dropping(), 2, false));
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert!(found.stops.is_empty(), "{found:#?}");
     assert!(found.doubts.iter().any(|doubt| doubt.text.contains("node r2 drops")), "{found:#?}");
     // Before the rule all is certain.
     office.at("h1").rules = Some(rule(dropping(), 3, false));
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert_eq!(found.stops.len(), 1, "{found:#?}");
     assert_eq!(found.stops[0].cause.place, "node h1");
 }
@@ -699,13 +709,13 @@ fn what_rests_on_addresses_that_may_be_others_is_a_doubt() {
 #[test]
 fn an_answer_to_other_addresses_is_certain_from_the_translating_node_on() {
     let mut office = Office::new();
-    office.at("r2").rules = Some(rule(vec![Expression::Nat("masq".into())], 4, false));
+    office.at("r2").rules = Some(rule(vec![unread("masq")], 4, false));
     office.at("web").rules = Some(rule(dropping(), 3, false));
     office.at("r1").rules = Some(rule(dropping(), 2, false));
-    let there = walk(&mut office, &flow(), &[]).unwrap();
+    let there = walk(&mut office, &flow(), None).unwrap();
     assert_eq!(there.translated_by.as_deref(), Some("r2"));
     office.at("r2").rules = None;
-    let back = walk(&mut office, &flow().back(), &there.nodes).unwrap();
+    let back = walk(&mut office, &there.answer(&flow()), Some(&there)).unwrap();
     assert_eq!(back.stops.len(), 2, "{back:#?}");
     let back = back.answering(&there);
     assert_eq!(back.stops.len(), 1, "{back:#?}");
@@ -715,8 +725,8 @@ fn an_answer_to_other_addresses_is_certain_from_the_translating_node_on() {
 /// Questions for hardware addresses were seen at the last of `question` places, the packet at `packet`.
 fn unresolved(office: &mut Office, packet: usize, question: usize) -> Report {
     let flow = flow();
-    let there = walk(office, &flow, &[]).unwrap();
-    let back = walk(office, &flow.back(), &there.nodes).unwrap();
+    let there = walk(office, &flow, None).unwrap();
+    let back = walk(office, &there.answer(&flow), Some(&there)).unwrap();
     let seen = (0..there.places.len()).map(|at| match at {
         at if at < packet => Sighting::Packet,
         at if at < question => Sighting::Resolution,
@@ -831,10 +841,10 @@ fn queues_and_buffers_without_room_are_told() {
     };
     office.at("web").listeners.push(full);
     let flow = Flow { protocol: Protocol::Udp, ports: [40_000, 53], ..flow() };
-    let found = walk(&mut office, &flow, &[]).unwrap();
+    let found = walk(&mut office, &flow, None).unwrap();
     assert_eq!(found.stops[0].cause.name, CauseName::BufferFull);
     office.at("web").listeners[1].room = Some((2300, 212_992, 4));
-    assert!(walk(&mut office, &flow, &[]).unwrap().stops.is_empty());
+    assert!(walk(&mut office, &flow, None).unwrap().stops.is_empty());
 }
 
 #[test]
@@ -1066,18 +1076,18 @@ fn an_interface_without_arp_neither_asks_nor_answers() {
 fn sockets_of_one_family_or_one_interface_listen_elsewhere() {
     let mut office = Office::new();
     office.at("web").listeners[0].local = "[::]:80".parse().unwrap();
-    assert!(walk(&mut office, &flow(), &[]).unwrap().stops.is_empty());
+    assert!(walk(&mut office, &flow(), None).unwrap().stops.is_empty());
     office.at("web").listeners[0].six_only = true;
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert_eq!(found.stops[0].cause.name, CauseName::ListensElsewhere);
     assert!(found.stops[0].cause.evidence[0].contains("[::]:80 (IPv6 only)"), "{found:#?}");
     let mut office = Office::new();
     office.at("web").listeners[0].device = Some(4711);
-    let found = walk(&mut office, &flow(), &[]).unwrap();
+    let found = walk(&mut office, &flow(), None).unwrap();
     assert_eq!(found.stops[0].cause.name, CauseName::ListensElsewhere);
     let own = office.at("web").interfaces[0].index;
     office.at("web").listeners[0].device = Some(own);
-    assert!(walk(&mut office, &flow(), &[]).unwrap().stops.is_empty());
+    assert!(walk(&mut office, &flow(), None).unwrap().stops.is_empty());
 }
 
 #[test]
@@ -1085,7 +1095,7 @@ fn a_source_that_the_plan_does_not_give_is_the_cause_of_its_missing_way_back() {
     let mut office = Office::new();
     office.at("h1").interfaces[0].addresses.push(net("192.0.2.5/32"));
     let flow = Flow { source: ip("192.0.2.5"), ..flow() };
-    let back = walk(&mut office, &flow.back(), &[]).unwrap();
+    let back = walk(&mut office, &flow.back(), None).unwrap();
     let found = back.stops.iter().find(|stop| stop.cause.name == CauseName::WrongAddress);
     let cause = &found.expect("a wrong address").cause;
     assert_eq!(cause.place, "node h1", "{back:#?}");
@@ -1101,7 +1111,7 @@ fn an_address_of_a_family_that_is_off_needs_the_family_first() {
     web.interfaces[0].ipv6_off = true;
     let flow = flow();
     let mut office = office;
-    let walker = Walker::new(&mut office, &flow, &[]);
+    let walker = Walker::new(&mut office, &flow, None, true);
     let cause = walker.lacks_address(&web, &web.planned[0], ip("fd00::1"));
     let mend = "netloom -l t exec web -- sysctl -w net.ipv6.conf.eth0.disable_ipv6=0 \
                 && netloom -l t exec web -- ip addr add fd00::1/64 dev eth0";

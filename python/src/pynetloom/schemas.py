@@ -3804,6 +3804,22 @@ WhySighting = Literal["packet", "resolution", "nothing", "not_watched"]
 """What was seen of the probe at a place."""
 
 
+class _WhyTranslatedRequired(TypedDict):
+    after: str
+    """What they are from there on."""
+    before: str
+    """What packets were, as `10.0.0.2:49152 -> 192.0.2.1:80`."""
+    node: str
+    """The node that does it."""
+
+
+class WhyTranslated(_WhyTranslatedRequired, total=False):
+    """Where packets get other addresses or ports."""
+
+    rule: Optional[str]
+    """The rule; absent for answers, which connection tracking translates."""
+
+
 WhyVerdict = Literal["answered", "delivered", "stopped", "not_known"]
 """Whether the flow arrives."""
 
@@ -3820,6 +3836,8 @@ class WhyWay(_WhyWayRequired, total=False):
     """The last that saw the probe."""
     lost: Optional[str]
     """The first that did not."""
+    translated: list[WhyTranslated]
+    """Where packets get other addresses or ports."""
 
 
 class WireView(TypedDict):

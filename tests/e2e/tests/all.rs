@@ -125,6 +125,7 @@ mod why;
 mod why_details;
 mod why_losses;
 mod why_more;
+mod why_nat;
 mod why_past;
 mod why_try;
 mod wire;

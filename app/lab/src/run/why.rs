@@ -59,8 +59,8 @@ impl Running {
             _ => [port, asked.port.unwrap_or(0)],
         };
         let flow = flow(asked, &state.plan.nodes[to].name, ends, ports)?;
-        let there = walk(&mut facts, &flow, &[])?;
-        let back = walk(&mut facts, &flow.back(), &there.nodes)?;
+        let there = walk(&mut facts, &flow, None)?;
+        let back = walk(&mut facts, &there.answer(&flow), Some(&there))?;
         let observed = match probe {
             Ok(probe) => watching::watch(&mut facts, &flow, (&there, &back), probe)?,
             Err(why) => netloom_why::Observed {
@@ -74,8 +74,8 @@ impl Running {
         }
         // What the kernels know now, they know of the probe: who answered for an address, whether it waits in a queue.
         facts.forget_nodes();
-        let again = walk(&mut facts, &flow, &[])?;
-        let back_again = walk(&mut facts, &flow.back(), &again.nodes)?;
+        let again = walk(&mut facts, &flow, None)?;
+        let back_again = walk(&mut facts, &again.answer(&flow), Some(&again))?;
         let same = |one: &netloom_why::Walk, other: &netloom_why::Walk| one.places == other.places;
         match same(&there, &again) && same(&back, &back_again) {
             true => Ok(judge(&flow, &again, &back_again, &observed)),

@@ -3,7 +3,11 @@
 //! A message is the payload after netlink's header: `struct nfgenmsg`, then attributes. No length is trusted, and no input
 //! panics. What is not understood becomes [`Expression::Unknown`]. Numbers are those of `linux/netfilter/nf_tables.h`.
 
-use super::{Attached, Chain, Element, Expression, Family, Rule, Ruleset, Set, Verdict};
+mod translation;
+
+use super::{
+    Attached, Chain, Change, Element, Expression, Family, Nat, Rule, Ruleset, Set, Verdict,
+};
 
 /// What a message of the dump describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,20 +234,25 @@ fn known(name: &str, parts: &[u8]) -> Option<Expression> {
         },
         "queue" => Expression::Verdict(Verdict::Queue),
         "reject" => Expression::Reject { reset: number(1) == Some(1) },
-        "masq" | "nat" | "redir" => Expression::Nat(name.to_owned()),
+        "masq" | "nat" | "redir" => {
+            Expression::Nat(Nat { name: name.to_owned(), change: translation::native(name, parts) })
+        }
         "log" | "notrack" | "tunnel" => Expression::Harmless(name.to_owned()),
-        "target" => return target(text(parts, 1)?),
+        "target" => return target(text(parts, 1)?, value(parts, 3).unwrap_or_default()),
         _ => return None,
     })
 }
 
-/// A target of iptables, as far as its name tells all.
-fn target(name: String) -> Option<Expression> {
+/// A target of iptables, as far as its name and its parameters tell all.
+fn target(name: String, info: &[u8]) -> Option<Expression> {
     Some(match name.as_str() {
         "REJECT" => Expression::Reject { reset: false },
         "NFQUEUE" => Expression::Verdict(Verdict::Queue),
         "LOG" | "NFLOG" | "TRACE" | "CT" | "MARK" | "CONNMARK" => Expression::Harmless(name),
-        "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" => Expression::Nat(name),
+        "MASQUERADE" | "SNAT" | "DNAT" | "REDIRECT" => {
+            let change = translation::target(&name, info).unwrap_or(Change::Unknown);
+            Expression::Nat(Nat { name, change })
+        }
         _ => return None,
     })
 }
@@ -300,7 +309,7 @@ mod tests {
 
     use super::*;
 
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let length = u16::try_from(4 + value.len()).unwrap();
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
         bytes.extend_from_slice(value);
@@ -317,7 +326,7 @@ mod tests {
         attribute(1, &body)
     }
 
-    fn number(kind: u16, value: u32) -> Vec<u8> {
+    pub(super) fn number(kind: u16, value: u32) -> Vec<u8> {
         attribute(kind, &value.to_be_bytes())
     }
 

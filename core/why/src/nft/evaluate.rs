@@ -6,6 +6,7 @@
 use super::order;
 use super::registers::Registers;
 use super::text::{self, Named};
+use super::translate::{self, New};
 use super::{Chain, Expression, Family, Hook, Rule, Ruleset, Set, Verdict};
 
 /// How deep chains may call each other (`NFT_JUMP_STACK_SIZE`).
@@ -58,8 +59,8 @@ pub struct Decided {
 pub enum Fate {
     /// It passes.
     Passes,
-    /// It passes, and may have got other addresses or ports by this rule.
-    Translated(Decided),
+    /// It passes, and may have got other addresses or ports by this rule; which, where that is certain.
+    Translated(Decided, Option<New>),
     /// It is dropped.
     Stopped(Decided),
     /// It may be dropped; by what, and what is not known of these rules.
@@ -138,7 +139,7 @@ fn run_in_order(rules: &Ruleset, chains: &[&Chain], packet: &Packet) -> Fate {
             _ => None,
         };
         // An earlier chain may have translated the packet; the rules here are compared with it as it was before.
-        let earlier = translated.clone();
+        let earlier = translated.as_ref().map(|(by, _): &(Decided, _)| by.clone());
         translated = translated.or(run.translated);
         let sure = run.may_accept.is_empty() && doubts.is_empty() && earlier.is_none();
         match stopped {
@@ -156,7 +157,7 @@ fn run_in_order(rules: &Ruleset, chains: &[&Chain], packet: &Packet) -> Fate {
     }
     match translated {
         _ if !doubts.is_empty() => Fate::Doubtful(doubts),
-        Some(by) => Fate::Translated(by),
+        Some((by, new)) => Fate::Translated(by, new),
         None => Fate::Passes,
     }
 }
@@ -196,7 +197,8 @@ enum Outcome {
     Stops {
         rejects: bool,
     },
-    Translates,
+    /// As known here.
+    Translates(Option<New>),
     /// It translates, or does not match.
     MayTranslate,
     /// It may decide this, or not match.
@@ -212,7 +214,7 @@ struct Run<'a> {
     left: usize,
     may_drop: Vec<Decided>,
     may_accept: Vec<Decided>,
-    translated: Option<Decided>,
+    translated: Option<(Decided, Option<New>)>,
 }
 
 impl Run<'_> {
@@ -238,13 +240,15 @@ impl Run<'_> {
                 Outcome::Decides(Verdict::Drop) => return End::Stopped(decided(false)),
                 Outcome::Decides(Verdict::Return) => return End::Falls,
                 Outcome::Stops { rejects } => return End::Stopped(decided(rejects)),
-                Outcome::Translates => {
-                    self.translated = Some(decided(false));
+                Outcome::Translates(new) => {
+                    // A rule before may have accepted the packet as it was.
+                    let new = new.filter(|_| self.may_accept.is_empty());
+                    self.translated = Some((decided(false), new));
                     return End::Accepted;
                 }
                 Outcome::MayTranslate => {
                     let by = decided(false);
-                    self.translated.get_or_insert_with(|| by.clone());
+                    self.translated.get_or_insert_with(|| (by.clone(), None));
                     self.may_accept.push(by);
                 }
                 // A program decides: it may drop the packet, and may accept it.
@@ -307,7 +311,13 @@ impl Run<'_> {
                 Expression::Verdict(verdict) => return Outcome::Doubt(verdict.clone()),
                 Expression::Reject { .. } if sure => return Outcome::Stops { rejects: true },
                 Expression::Reject { .. } => return Outcome::Doubt(Verdict::Drop),
-                Expression::Nat(_) if sure => return Outcome::Translates,
+                // Chains of NAT see the first packet of a connection alone (nft(8), chain type nat).
+                Expression::Nat(_) if self.packet.answers == Some(true) => {
+                    return Outcome::Decides(Verdict::Accept);
+                }
+                Expression::Nat(nat) if sure => {
+                    return Outcome::Translates(translate::new(nat, &registers, self.packet.ipv4));
+                }
                 Expression::Nat(_) => return Outcome::MayTranslate,
                 Expression::Counter { .. } | Expression::Harmless(_) => continue,
                 // Register 0 is the verdict: the map decides.

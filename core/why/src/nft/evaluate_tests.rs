@@ -1,7 +1,7 @@
 //! Packets through rulesets, as nft(8) compiles them.
 
 use super::*;
-use crate::nft::{Attached, Element};
+use crate::nft::{Attached, Change, Element, Nat, Operand};
 
 fn packet(port: u16) -> Packet {
     let mut network = vec![None; 20];
@@ -51,6 +51,10 @@ fn drop() -> Expression {
 
 fn accept() -> Expression {
     Expression::Verdict(Verdict::Accept)
+}
+
+fn nat(name: &str, change: Change) -> Expression {
+    Expression::Nat(Nat { name: name.into(), change })
 }
 
 fn chain(drops: bool, rules: Vec<Vec<Expression>>) -> Ruleset {
@@ -266,11 +270,11 @@ fn chains_that_call_each_other_often_take_a_bounded_time() {
 
 #[test]
 fn a_translation_that_may_happen_is_told() {
-    let maybe = vec![Expression::Unknown("limit".into()), Expression::Nat("nat".into())];
+    let maybe = vec![Expression::Unknown("limit".into()), nat("nat", Change::Unknown)];
     let found = run(&chain(false, vec![maybe]), Hook::Forward, &packet(80));
-    assert!(matches!(found, Fate::Translated(_)), "{found:?}");
+    assert!(matches!(found, Fate::Translated(..)), "{found:?}");
     // A chain behind it compares other addresses than these.
-    let mut rules = chain(false, vec![with(dport(80), Expression::Nat("nat".into()))]);
+    let mut rules = chain(false, vec![with(dport(80), nat("nat", Change::Unknown))]);
     let mut behind = chain(true, vec![]).chains.remove(0);
     behind.attached.as_mut().unwrap().priority = 100;
     rules.chains.push(behind);
@@ -282,7 +286,7 @@ fn a_translation_that_may_happen_is_told() {
 #[test]
 fn of_chains_of_equal_priority_the_newer_runs_first() {
     // The kernel lists a table's chains by age.
-    let mut rules = chain(false, vec![with(dport(80), Expression::Nat("nat".into()))]);
+    let mut rules = chain(false, vec![with(dport(80), nat("nat", Change::Unknown))]);
     let mut newer = chain(true, vec![]).chains.remove(0);
     newer.name = "newer".into();
     rules.chains.push(newer);
@@ -294,7 +298,7 @@ fn of_chains_of_equal_priority_the_newer_runs_first() {
 
 #[test]
 fn the_order_of_two_tables_of_equal_priority_is_not_known() {
-    let mut rules = chain(false, vec![with(dport(80), Expression::Nat("nat".into()))]);
+    let mut rules = chain(false, vec![with(dport(80), nat("nat", Change::Unknown))]);
     let mut other = chain(true, vec![]).chains.remove(0);
     other.table = "other".into();
     rules.chains.push(other);
@@ -304,4 +308,39 @@ fn the_order_of_two_tables_of_equal_priority_is_not_known() {
         assert_eq!(stopped(&rules, &packet(81)).0, None);
         rules.chains.reverse();
     }
+}
+
+#[test]
+fn what_a_translation_makes_of_a_packet_is_told_where_it_is_certain() {
+    let register = |at| Some(Operand::Register(at));
+    let load = |to, value: &[u8]| Expression::Constant { to, value: value.to_vec() };
+    let made = |steps: Vec<Expression>, packet: &Packet| match run(
+        &chain(false, vec![steps]),
+        Hook::Forward,
+        packet,
+    ) {
+        Fate::Translated(_, new) => new,
+        found => panic!("{found:?}"),
+    };
+    let to_web = Change::Destination(register(1), register(2));
+    let dnat =
+        vec![load(1, &[10, 0, 0, 9]), load(2, &8080_u16.to_be_bytes()), nat("nat", to_web.clone())];
+    let web = Some("10.0.0.9".parse().unwrap());
+    assert_eq!(made(dnat.clone(), &packet(80)), Some(New::Destination(web, Some(8080))));
+    // A register that nothing was loaded into, as from a map.
+    let some = vec![load(1, &[10, 0, 0, 9]), nat("nat", to_web)];
+    assert_eq!(made(some, &packet(80)), None);
+    // A rule before may have accepted the packet as it was.
+    let maybe = vec![Expression::Unknown("limit".into()), accept()];
+    let both = chain(false, vec![maybe, dnat.clone()]);
+    let Fate::Translated(_, new) = run(&both, Hook::Forward, &packet(80)) else { panic!() };
+    assert_eq!(new, None);
+    // Later packets of the connection do not come to chains of NAT.
+    let answer = Packet { answers: Some(true), ..packet(80) };
+    let of_nat = chain(false, vec![dnat]);
+    assert_eq!(run(&of_nat, Hook::Forward, &answer), Fate::Passes);
+    let Fate::Translated(by, _) = run(&of_nat, Hook::Forward, &packet(80)) else { panic!() };
+    assert_eq!(by.text, "dnat to 10.0.0.9:8080");
+    let masquerade = vec![nat("masq", Change::Masquerade)];
+    assert_eq!(made(masquerade, &packet(80)), Some(New::Masqueraded));
 }

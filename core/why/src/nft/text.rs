@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{Chain, Expression, Family, Rule, Ruleset, Set, Verdict};
+use super::{Chain, Change, Expression, Family, Nat, Operand, Rule, Ruleset, Set, Verdict};
 
 /// Most elements of an anonymous set that are shown.
 const MOST: usize = 8;
@@ -97,13 +97,45 @@ pub fn rule(rule: &Rule, named: &Named<'_>) -> String {
             Expression::Reject { reset: true } => parts.push("reject with tcp reset".into()),
             Expression::Reject { reset: false } => parts.push("reject".into()),
             Expression::Counter { .. } => parts.push("counter".into()),
-            Expression::Nat(name) | Expression::Harmless(name) | Expression::Unknown(name) => {
-                parts.push(printable(name));
-            }
+            Expression::Nat(nat) => parts.push(translation(nat, &rule.steps[..at])),
+            Expression::Harmless(name) | Expression::Unknown(name) => parts.push(printable(name)),
             Expression::Constant { .. } => {}
         }
     }
     parts.join(" ")
+}
+
+/// A translation, with the address and port that the steps before have loaded for it.
+fn translation(nat: &Nat, before: &[Expression]) -> String {
+    let bytes = |operand: &Operand| match operand {
+        Operand::Bytes(bytes) => Some(bytes.clone()),
+        Operand::Register(register) => before.iter().rev().find_map(|step| match step {
+            Expression::Constant { to, value } if to == register => Some(value.clone()),
+            _ => None,
+        }),
+    };
+    let port = |operand: &Option<Operand>| {
+        let bytes: [u8; 2] = bytes(operand.as_ref()?)?.try_into().ok()?;
+        Some(format!(":{}", u16::from_be_bytes(bytes)))
+    };
+    let address = |operand: &Option<Operand>| {
+        let bytes = bytes(operand.as_ref()?)?;
+        let four =
+            <[u8; 4]>::try_from(bytes.as_slice()).map(|four| Ipv4Addr::from(four).to_string());
+        let six = || <[u8; 16]>::try_from(bytes).map(|six| format!("[{}]", Ipv6Addr::from(six)));
+        four.or_else(|_| six()).ok()
+    };
+    let to = |word: &str, at: &Option<Operand>, port_at: &Option<Operand>| {
+        let parts = [address(at), port(port_at)].into_iter().flatten().collect::<String>();
+        if parts.is_empty() { word.to_owned() } else { format!("{word} to {parts}") }
+    };
+    match &nat.change {
+        Change::Masquerade => "masquerade".to_owned(),
+        Change::Redirect(port) => to("redirect", &None, port),
+        Change::Source(address, port) => to("snat", address, port),
+        Change::Destination(address, port) => to("dnat", address, port),
+        Change::Unknown => printable(&nat.name),
+    }
 }
 
 fn set(fields: &mut Vec<(u32, Field)>, register: u32, field: Field) {

@@ -1,4 +1,4 @@
-//! Frames that were seen: the probe, its answer, questions for hardware addresses, and ICMP errors about it.
+//! Frames that were seen: packets of the probe or its answer, questions for hardware addresses, and ICMP errors about a probe.
 //!
 //! Whatever a node sends comes here: no length is trusted, and no frame makes a reader panic. Specification: RFC 826, RFC 791,
 //! RFC 8200, RFC 4861 section 4.3, RFC 792, RFC 4443.
@@ -11,27 +11,24 @@ use super::probe::Echo;
 
 /// What a frame is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
-    /// A packet of the flow.
-    Probe,
-    /// A packet of its answer.
-    Answer,
+pub(super) enum Frame<'a> {
+    /// A packet, of whichever flow.
+    Packet(Packet<'a>),
     /// A question for the hardware address of `target`, from `sender` where it says so.
     Question { target: IpAddr, sender: Option<IpAddr> },
-    /// An ICMP error about a packet of the flow.
-    Error { from: IpAddr, to: IpAddr, words: &'static str },
 }
 
 /// An IP packet's parts.
-struct Packet<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packet<'a> {
     source: IpAddr,
-    destination: IpAddr,
+    pub(super) destination: IpAddr,
     protocol: u8,
     body: &'a [u8],
 }
 
-/// What a frame is to a flow; `echo` is what its echo requests carry.
-pub(super) fn read(flow: &Flow, echo: &Echo, frame: &[u8]) -> Option<Frame> {
+/// Reads a frame from its Ethernet header on.
+pub(super) fn read(frame: &[u8]) -> Option<Frame<'_>> {
     let payload = frame.get(14..)?;
     // To all: of a neighbour that is known the kernel asks again by an ordinary frame, which tells nothing of this flow.
     let to_all = frame.first().is_some_and(|byte| byte & 1 == 1);
@@ -41,16 +38,10 @@ pub(super) fn read(flow: &Flow, echo: &Echo, frame: &[u8]) -> Option<Frame> {
         0x86dd => six(payload)?,
         _ => return None,
     };
-    if let Some(question) = neighbour(&packet) {
-        return Some(question).filter(|_| to_all);
+    match neighbour(&packet) {
+        Some(question) => Some(question).filter(|_| to_all),
+        None => Some(Frame::Packet(packet)),
     }
-    if belongs(flow, echo, &packet, false) {
-        return Some(Frame::Probe);
-    }
-    if belongs(&flow.back(), echo, &packet, false) {
-        return Some(Frame::Answer);
-    }
-    error(flow, echo, &packet)
 }
 
 fn two(bytes: &[u8], at: usize) -> Option<u16> {
@@ -65,7 +56,7 @@ fn address6(bytes: &[u8], at: usize) -> Option<IpAddr> {
     bytes.get(at..)?.first_chunk::<16>().map(|octets| IpAddr::from(*octets))
 }
 
-fn arp(payload: &[u8]) -> Option<Frame> {
+fn arp(payload: &[u8]) -> Option<Frame<'static>> {
     let is_request = two(payload, 0)? == 1 && two(payload, 2)? == 0x0800 && two(payload, 6)? == 1;
     let (sender, target) = (address4(payload, 14)?, address4(payload, 24)?);
     is_request.then_some(Frame::Question { target, sender: Some(sender) })
@@ -93,10 +84,15 @@ fn six(payload: &[u8]) -> Option<Packet<'_>> {
     })
 }
 
-fn neighbour(packet: &Packet<'_>) -> Option<Frame> {
+fn neighbour(packet: &Packet<'_>) -> Option<Frame<'static>> {
     let asks = packet.protocol == 58 && packet.body.first() == Some(&135);
     let target = address6(packet.body, 8)?;
     asks.then_some(Frame::Question { target, sender: None })
+}
+
+/// Whether a packet is one of a flow; `echo` is what its echo requests carry.
+pub(super) fn is_of(flow: &Flow, echo: &Echo, packet: &Packet<'_>) -> bool {
+    belongs(flow, echo, packet, false)
 }
 
 /// Whether a packet, or one that an ICMP error quotes, is one of a flow.
@@ -120,7 +116,12 @@ fn belongs(flow: &Flow, echo: &Echo, packet: &Packet<'_>, quoted: bool) -> bool 
     }
 }
 
-fn error(flow: &Flow, echo: &Echo, packet: &Packet<'_>) -> Option<Frame> {
+/// From whom an ICMP error about a packet of a flow is, and what it says.
+pub(super) fn error(
+    flow: &Flow,
+    echo: &Echo,
+    packet: &Packet<'_>,
+) -> Option<(IpAddr, &'static str)> {
     let (kind, code) = (*packet.body.first()?, *packet.body.get(1)?);
     let ipv4 = flow.destination.is_ipv4();
     let about = packet.body.get(8..)?;
@@ -142,8 +143,7 @@ fn error(flow: &Flow, echo: &Echo, packet: &Packet<'_>) -> Option<Frame> {
         (58, 3, _) => "time exceeded",
         _ => return None,
     };
-    let found = Frame::Error { from: packet.source, to: packet.destination, words };
-    belongs(flow, echo, &about, true).then_some(found)
+    belongs(flow, echo, &about, true).then_some((packet.source, words))
 }
 
 #[cfg(test)]
@@ -173,21 +173,44 @@ mod tests {
     const A: [u8; 4] = [10, 0, 0, 1];
     const B: [u8; 4] = [10, 0, 1, 2];
 
+    /// What a frame is to a flow.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Found {
+        Probe,
+        Answer,
+        Error(IpAddr, &'static str),
+        Question(IpAddr, Option<IpAddr>),
+    }
+
+    fn find(flow: &Flow, frame: &[u8]) -> Option<Found> {
+        let packet = match read(frame)? {
+            Frame::Question { target, sender } => return Some(Found::Question(target, sender)),
+            Frame::Packet(packet) => packet,
+        };
+        if is_of(flow, &ECHO, &packet) {
+            return Some(Found::Probe);
+        }
+        if is_of(&flow.back(), &ECHO, &packet) {
+            return Some(Found::Answer);
+        }
+        error(flow, &ECHO, &packet).map(|(from, words)| Found::Error(from, words))
+    }
+
     #[test]
     fn the_probe_its_answer_and_errors_about_it_are_told_apart() {
         let flow = flow(Protocol::Tcp);
         let ports = [5000_u16.to_be_bytes(), 80_u16.to_be_bytes()].concat();
         let back = [80_u16.to_be_bytes(), 5000_u16.to_be_bytes()].concat();
-        let read = |payload: &[u8]| read(&flow, &ECHO, &frame(0x0800, payload));
-        assert_eq!(read(&ip(6, A, B, &ports)), Some(Frame::Probe));
-        assert_eq!(read(&ip(6, B, A, &back)), Some(Frame::Answer));
+        let read = |payload: &[u8]| find(&flow, &frame(0x0800, payload));
+        assert_eq!(read(&ip(6, A, B, &ports)), Some(Found::Probe));
+        assert_eq!(read(&ip(6, B, A, &back)), Some(Found::Answer));
         assert_eq!(read(&ip(6, A, B, &back)), None);
         assert_eq!(read(&ip(17, A, B, &ports)), None);
         let about = ip(6, A, B, &ports);
         let body = [&[3, 13, 0, 0, 0, 0, 0, 0][..], &about].concat();
         let router = [10, 0, 0, 254];
         let words = "communication prohibited";
-        let told = Frame::Error { from: router.into(), to: A.into(), words };
+        let told = Found::Error(router.into(), words);
         assert_eq!(read(&ip(1, router, A, &body)), Some(told));
         let other = [&[3, 13, 0, 0, 0, 0, 0, 0][..], &ip(6, A, B, &back)].concat();
         assert_eq!(read(&ip(1, router, A, &other)), None, "of another flow");
@@ -199,10 +222,10 @@ mod tests {
         let echo = |kind: u8, id: u16, sequence: u8, mark: [u8; 16]| {
             [&[kind, 0, 0, 0][..], &id.to_be_bytes(), &[0, sequence], &mark].concat()
         };
-        let found = |payload: &[u8]| read(&flow, &ECHO, &frame(0x0800, payload));
-        assert_eq!(found(&ip(1, A, B, &echo(8, 7, 1, ECHO.mark))), Some(Frame::Probe));
+        let found = |payload: &[u8]| find(&flow, &frame(0x0800, payload));
+        assert_eq!(found(&ip(1, A, B, &echo(8, 7, 1, ECHO.mark))), Some(Found::Probe));
         assert_eq!(found(&ip(1, A, B, &echo(8, 6, 1, ECHO.mark))), None);
-        assert_eq!(found(&ip(1, B, A, &echo(0, 7, 2, ECHO.mark))), Some(Frame::Answer));
+        assert_eq!(found(&ip(1, B, A, &echo(0, 7, 2, ECHO.mark))), Some(Found::Answer));
         assert_eq!(found(&ip(1, B, A, &echo(0, 7, 3, ECHO.mark))), None, "was not sent");
         assert_eq!(found(&ip(1, B, A, &echo(0, 7, 1, [0; 16]))), None, "another's mark");
         let quoted = |length: usize, mark| {
@@ -217,16 +240,16 @@ mod tests {
         arp.extend(A);
         arp.extend([0; 6]);
         arp.extend([10, 0, 0, 254]);
-        let question = Frame::Question { target: [10, 0, 0, 254].into(), sender: Some(A.into()) };
+        let question = Found::Question([10, 0, 0, 254].into(), Some(A.into()));
         let to_all = |arp: &[u8]| {
             let mut frame = frame(0x0806, arp);
             frame[..6].fill(0xff);
             frame
         };
-        assert_eq!(read(&flow, &ECHO, &to_all(&arp)), Some(question));
-        assert_eq!(read(&flow, &ECHO, &frame(0x0806, &arp)), None, "of a known neighbour");
+        assert_eq!(find(&flow, &to_all(&arp)), Some(question));
+        assert_eq!(find(&flow, &frame(0x0806, &arp)), None, "of a known neighbour");
         arp[7] = 2;
-        assert_eq!(read(&flow, &ECHO, &to_all(&arp)), None, "an answer");
+        assert_eq!(find(&flow, &to_all(&arp)), None, "an answer");
     }
 
     proptest! {
@@ -236,7 +259,7 @@ mod tests {
             if bytes.len() > 13 {
                 bytes[12..14].copy_from_slice(&[[8, 6], [8, 0], [0x86, 0xdd]][kind]);
             }
-            let _ = read(&flow(Protocol::Udp), &ECHO, &bytes);
+            let _ = find(&flow(Protocol::Udp), &bytes);
         }
     }
 }

@@ -15,7 +15,7 @@ use netloom_packet::identity;
 use netloom_record::{Asked, Frame, Question, Status, search};
 use netloom_sighting::Flow as Seen;
 use netloom_switch::control::requests::{Answer, Request};
-use netloom_why::{Past, Protocol, Reply, Report, Spot, Trace, judge_past, walk};
+use netloom_why::{Past, Protocol, Reply, Report, Spot, Trace, judge_past, walk_by_addresses};
 
 use self::calls::Call;
 use super::facts::LabFacts;
@@ -98,8 +98,8 @@ impl Running {
         past.recorded = points(plan, &status).map(|spot| (spot.node, spot.interface)).collect();
         past.doubts = doubts(&status, looked.gone + looked.strange);
         past.doubts.extend(not_recorded(&status, time, is_running));
-        let there = walk(facts, &flow, &[])?;
-        let back = walk(facts, &flow.back(), &there.nodes)?;
+        let there = walk_by_addresses(facts, &flow, None)?;
+        let back = walk_by_addresses(facts, &flow.back(), Some(&there))?;
         Ok(judge_past(&flow, (&there, &back), &past, utc))
     }
 }

@@ -48,8 +48,13 @@ struct Network {
 /// Where sightings go: the way, there or back, and the place on it.
 type Spots = BTreeMap<(Option<String>, u32, bool), Vec<(usize, usize)>>;
 
+/// Interfaces of a network by their names.
+type Indexes = Vec<(String, u32)>;
+
 struct Watching<'a> {
     flow: &'a Flow,
+    /// What packets are at each place of both ways.
+    flows: [Vec<Flow>; 2],
     ways: [&'a Walk; 2],
     networks: Vec<Network>,
     spots: Spots,
@@ -128,10 +133,10 @@ impl<'a> Watching<'a> {
         ways: [&'a Walk; 2],
         echo: Echo,
     ) -> Result<Watching<'a>> {
-        let pair = [flow.source, flow.destination];
         let mut nodes: Vec<&String> = ways.iter().flat_map(|way| &way.nodes).collect();
         nodes.sort();
         nodes.dedup();
+        let flows = flows(flow, ways);
         let (mut networks, mut indexes) = (vec![], BTreeMap::new());
         let mut own = BTreeMap::new();
         for node in nodes {
@@ -139,10 +144,13 @@ impl<'a> Watching<'a> {
             let at = slot(facts.plan(), node)?;
             let wanted = interfaces(ways, Some(node.as_str()));
             // An error about the probe counts wherever its sender hears it.
-            let only = *node != flow.from;
-            let opened = facts.within(at, || open(pair, &wanted, only, &object))?;
-            let Some((watcher, links)) = opened else { continue };
-            networks.push(Network { node: Some(node.clone()), watcher });
+            let is_sender = *node == flow.from;
+            let first = is_sender.then(|| pair(flow));
+            let pairs = pairs(&flows, ways, Some(node.as_str()), first);
+            let opened = facts.within(at, || open(&pairs, &wanted, !is_sender, &object))?;
+            let Some((watchers, links)) = opened else { continue };
+            let of_node = |watcher| Network { node: Some(node.clone()), watcher };
+            networks.extend(watchers.into_iter().map(of_node));
             indexes
                 .extend(links.into_iter().map(|(name, index)| ((Some(node.clone()), name), index)));
             let known = facts.node(node)?;
@@ -151,8 +159,10 @@ impl<'a> Watching<'a> {
         }
         if let Some(core) = facts.core() {
             let wanted = interfaces(ways, None);
-            let (watcher, links) = inside(&core, || open(pair, &wanted, true, "core namespace"))?;
-            networks.push(Network { node: None, watcher });
+            let pairs = pairs(&flows, ways, None, None);
+            let opened = inside(&core, || open(&pairs, &wanted, true, "core namespace"))?;
+            let (watchers, links) = opened;
+            networks.extend(watchers.into_iter().map(|watcher| Network { node: None, watcher }));
             indexes.extend(links.into_iter().map(|(name, index)| ((None, name), index)));
         }
         let mut spots = Spots::new();
@@ -171,7 +181,7 @@ impl<'a> Watching<'a> {
                 }
             }
         }
-        Ok(Watching { flow, ways, networks, spots, own, seen, error: None, echo })
+        Ok(Watching { flow, flows, ways, networks, spots, own, seen, error: None, echo })
     }
 
     /// Sends, and looks until it is clear what came of it.
@@ -241,9 +251,7 @@ impl<'a> Watching<'a> {
             for _ in 0..MOST {
                 let found = self.networks[at].watcher.next();
                 let Some(glimpse) = found.map_err(Error::of("probe", "look for"))? else { break };
-                let Some(frame) = frames::read(self.flow, &self.echo, &glimpse.frame) else {
-                    continue;
-                };
+                let Some(frame) = frames::read(&glimpse.frame) else { continue };
                 let key = (self.networks[at].node.clone(), glimpse.interface, glimpse.leaves);
                 self.note(&key, &frame);
             }
@@ -251,26 +259,27 @@ impl<'a> Watching<'a> {
         Ok(())
     }
 
-    fn note(&mut self, key: &(Option<String>, u32, bool), frame: &Frame) {
-        if let Frame::Error { from, to, words } = frame {
+    fn note(&mut self, key: &(Option<String>, u32, bool), frame: &Frame<'_>) {
+        if let Frame::Packet(packet) = frame
+            && let Some((from, words)) = frames::error(self.flow, &self.echo, packet)
+        {
             // Where it is heard counts: it may be lost on its way.
-            let heard =
-                key.0.as_ref() == Some(&self.flow.from) && !key.2 && *to == self.flow.source;
-            if heard {
-                self.error.get_or_insert((*from, (*words).to_owned()));
+            let to_sender = packet.destination == self.flow.source;
+            if key.0.as_ref() == Some(&self.flow.from) && !key.2 && to_sender {
+                self.error.get_or_insert((from, words.to_owned()));
             }
             return;
         }
         let Some(spots) = self.spots.get(key) else { return };
         for (way, at) in spots {
             let sighting = match frame {
-                Frame::Probe if *way == 0 => Sighting::Packet,
-                Frame::Answer if *way == 1 => Sighting::Packet,
-                Frame::Question { target, sender } => {
-                    match self.asks(*way, *at, *target, *sender) {
-                        true => Sighting::Resolution,
-                        false => continue,
-                    }
+                Frame::Packet(packet)
+                    if frames::is_of(&self.flows[*way][*at], &self.echo, packet) =>
+                {
+                    Sighting::Packet
+                }
+                Frame::Question { target, sender } if self.asks(*way, *at, *target, *sender) => {
+                    Sighting::Resolution
                 }
                 _ => continue,
             };
@@ -304,14 +313,46 @@ fn interfaces(ways: [&Walk; 2], node: Option<&str>) -> Vec<String> {
     places.filter(|place| place.node.as_deref() == node).map(|p| p.interface.clone()).collect()
 }
 
-/// A watcher in the calling thread's network, at the wanted interfaces if at those `only`, and the indexes of all by name. Those
-/// that are wanted carry frames from now on, or carry none, as their carrier says.
+/// What packets are at each place of both ways.
+fn flows(flow: &Flow, [there, back]: [&Walk; 2]) -> [Vec<Flow>; 2] {
+    let at_each = |walk: &Walk, first: &Flow| {
+        (0..walk.places.len()).map(|at| walk.flow_at(first, at).clone()).collect()
+    };
+    [at_each(there, flow), at_each(back, &there.answer(flow))]
+}
+
+/// The addresses of a flow, whichever way it goes.
+fn pair(flow: &Flow) -> [IpAddr; 2] {
+    let mut pair = [flow.source, flow.destination];
+    pair.sort();
+    pair
+}
+
+/// The pairs of addresses that packets have in the network of a node, or of the core, and the `first`.
+fn pairs(
+    flows: &[Vec<Flow>; 2],
+    ways: [&Walk; 2],
+    node: Option<&str>,
+    first: Option<[IpAddr; 2]>,
+) -> Vec<[IpAddr; 2]> {
+    let of_way = |way: usize| {
+        let places = ways[way].places.iter().zip(&flows[way]);
+        places.filter(|(place, _)| place.node.as_deref() == node).map(|(_, flow)| pair(flow))
+    };
+    let mut all: Vec<_> = of_way(0).chain(of_way(1)).chain(first).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Watchers in the calling thread's network, one for each pair of addresses, at the wanted interfaces if at those `only`, and the
+/// indexes of all by name. Those that are wanted carry frames from now on, or carry none, as their carrier says.
 fn open(
-    pair: [IpAddr; 2],
+    pairs: &[[IpAddr; 2]],
     wanted: &[String],
     only: bool,
     object: &str,
-) -> Result<(Watcher, Vec<(String, u32)>)> {
+) -> Result<(Vec<Watcher>, Indexes)> {
     let mut socket = Socket::open_to_ask().map_err(Error::of(object, "open a netlink socket"))?;
     let links = socket.links_alone().map_err(Error::of(object, "read its interfaces"))?;
     for link in links.iter().filter(|link| wanted.contains(&link.name)) {
@@ -321,6 +362,8 @@ fn open(
     }
     let at = links.iter().filter(|link| only && wanted.contains(&link.name));
     let at: Vec<u32> = at.map(|link| link.index).collect();
-    let watcher = Watcher::open(pair, &at).map_err(Error::of(object, "watch"))?;
-    Ok((watcher, links.into_iter().map(|link| (link.name, link.index)).collect()))
+    let open = |pair: &[IpAddr; 2]| Watcher::open(*pair, &at);
+    let watchers = pairs.iter().map(open).collect::<netloom_rawsock::Result<Vec<_>>>();
+    let watchers = watchers.map_err(Error::of(object, "watch"))?;
+    Ok((watchers, links.into_iter().map(|link| (link.name, link.index)).collect()))
 }
