@@ -8,8 +8,10 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is = |name: &str, value: &str| std::env::var(name).as_deref() == Ok(value);
-    // Static programs of musl are linked in another way.
-    if is("PROFILE", "debug") && is("CARGO_CFG_TARGET_ENV", "gnu") {
+    // Static programs are linked in another way.
+    let features = std::env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    let is_static = features.split(',').any(|feature| feature == "crt-static");
+    if is("PROFILE", "debug") && is("CARGO_CFG_TARGET_ENV", "gnu") && !is_static {
         println!("cargo::rustc-link-arg=-no-pie");
     }
     // Rust brings this linker for this target alone.

@@ -29,8 +29,8 @@ pub(crate) struct Binaries {
     pub(crate) netloom: PathBuf,
     /// `netloom-bench`
     pub(crate) bench: PathBuf,
-    /// The plug-in for libvdeplug.
-    pub(crate) plugin: PathBuf,
+    /// The plug-in for libvdeplug; those that are linked statically are for machines without that library.
+    pub(crate) plugin: Option<PathBuf>,
 }
 
 impl Binaries {
@@ -44,8 +44,13 @@ impl Binaries {
         Ok(Binaries {
             netloom: at("netloom")?,
             bench: at("netloom-bench")?,
-            plugin: at(workspace::PLUGIN)?,
+            plugin: Some(at(workspace::PLUGIN)?),
         })
+    }
+
+    /// All files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.netloom, &self.bench].into_iter().chain(&self.plugin)
     }
 }
 
@@ -53,7 +58,7 @@ pub(crate) fn run() -> Result<()> {
     let binaries = Binaries {
         netloom: workspace::netloom(true)?,
         bench: workspace::bench(true)?,
-        plugin: workspace::plugin(true)?,
+        plugin: Some(workspace::plugin(true)?),
     };
     let name = format!("netloom-{}-{}-linux", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let dist = workspace::root().join("dist");
@@ -82,35 +87,46 @@ pub(crate) fn moment() -> Result<u64> {
     text.trim().parse().with_context(|| format!("SOURCE_DATE_EPOCH: {text:?}: not a number"))
 }
 
-/// Packs a folder into `OUT/NAME.tar.gz`. Neither the order of the folder, nor who packs it, when and with which umask is to
-/// be seen in it.
+/// Packs a folder into `OUT/NAME.tar.gz`.
 pub(crate) fn tarball(folder: &Path, out: &Path, moment: u64) -> Result<PathBuf> {
     let (Some(beside), Some(name)) = (folder.parent(), folder.file_name()) else {
         bail!("{folder:?}: has no name");
     };
-    let tarball = out.join(format!("{}.tar.gz", name.to_string_lossy()));
+    let tarball = out.join(format!("{}.tar.gz", name.display()));
+    let packed = out.join(format!("{}.tar", name.display()));
+    tar(beside, name.as_ref(), &packed, moment)?;
+    workspace::must(Command::new("gzip").args(["-9", "--no-name", "--force"]).arg(&packed))?;
+    Ok(tarball)
+}
+
+/// Packs what has this name in a folder. Neither the order of the folder, nor who packs it, when and with which umask is to
+/// be seen in it.
+pub(crate) fn tar(folder: &Path, name: &Path, tarball: &Path, moment: u64) -> Result<()> {
     let mut tar = Command::new("tar");
-    tar.arg("--create").arg("--use-compress-program=gzip -9n").arg("--file").arg(&tarball);
+    tar.arg("--create").arg("--file").arg(tarball);
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
     tar.args(["--mode=u=rwX,go=rX", &format!("--mtime=@{moment}")]);
-    workspace::must(tar.arg("--directory").arg(beside).arg(name).env("LC_ALL", "C"))?;
-    Ok(tarball)
+    workspace::must(tar.arg("--directory").arg(folder).arg(name).env("LC_ALL", "C"))
 }
 
 /// Lays out the same files that `make install` installs, and texts.
 pub(crate) fn lay_out(binaries: &Binaries, folder: &Path) -> Result<()> {
     let Binaries { netloom, bench, plugin } = binaries;
+    let mut shipped = vec![folder.join("netloom"), folder.join("netloom-bench")];
     let completions = folder.join("completions");
     fs::create_dir_all(&completions).context("make the folder")?;
     fs::copy(netloom, folder.join("netloom")).context("copy the binary")?;
     fs::copy(bench, folder.join("netloom-bench")).context("copy netloom-bench")?;
-    fs::create_dir(folder.join("vdeplug")).context("make the folder of the plug-in")?;
-    fs::copy(plugin, folder.join("vdeplug").join(workspace::PLUGIN)).context("copy the plug-in")?;
-    let shipped = ["netloom", "netloom-bench"].map(|name| folder.join(name));
+    if let Some(plugin) = plugin {
+        let to = folder.join("vdeplug").join(workspace::PLUGIN);
+        fs::create_dir(folder.join("vdeplug")).context("make the folder of the plug-in")?;
+        fs::copy(plugin, &to).context("copy the plug-in")?;
+        shipped.push(to);
+    }
     // Cargo leaves the symbols of packages that have a profile of their own.
     let mut strip = Command::new("strip");
     strip.args(["--strip-unneeded", "--remove-section=.comment"]).args(shipped);
-    workspace::must(strip.arg(folder.join("vdeplug").join(workspace::PLUGIN)))?;
+    workspace::must(&mut strip)?;
     man::write(&[netloom.as_path(), bench.as_path()], &folder.join("man"))?;
     for (shell, file) in COMPLETIONS {
         let text = workspace::output(Command::new(netloom).args(["completions", shell]))?;

@@ -1,4 +1,5 @@
-//! `packages`: deb and rpm packages, a tarball, a list of components, and checksums, in a folder.
+//! `packages`: deb and rpm packages, tarballs, an image for containers, a formula of Homebrew, a list of components, and checksums,
+//! in a folder.
 //!
 //! [`build`] makes the binaries, [`crate::dist`] lays all files out; [`deb`] and [`rpm`] have the distributions' own tools
 //! pack them by what is in `packaging/`. The same sources, compiler and tools give the same bytes in any folder: paths are
@@ -6,7 +7,9 @@
 
 mod build;
 mod deb;
+mod image;
 mod notices;
+mod recipes;
 mod rpm;
 mod sbom;
 
@@ -16,6 +19,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use self::build::Linking;
 use crate::dist::{self, Binaries};
 use crate::workspace;
 
@@ -25,7 +29,7 @@ usage: cargo xtask packages [--out FOLDER] [--dev] [--as VERSION] [--built FOLDE
   --out FOLDER   where they go; default: dist
   --dev          of a development build, for tests of the packages
   --as VERSION   of the same sources under another version, for tests of upgrades
-  --built FOLDER of binaries that are there, which an earlier run has built
+  --built FOLDER of binaries that are there, which an earlier run has built; nothing that is linked statically
 ";
 
 /// What is asked for.
@@ -69,25 +73,34 @@ fn is_version(text: &str) -> bool {
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let request = Request::read(args)?;
-    let moment = dist::moment()?;
+    let (version, moment) = (request.version.as_str(), dist::moment()?);
     let binaries = match &request.built {
         Some(folder) => Binaries::of(folder)?,
-        None => build::build(&request.version, request.dev)?,
+        None => build::build(version, request.dev, Linking::Dynamic)?,
     };
-    let work = build::target_folder(&request.version)?.join("packages");
+    let work = build::target_folder(version)?.join("packages");
     remake(&work)?;
-    let name = format!("netloom-{}-{}-linux", request.version, std::env::consts::ARCH);
-    let files = work.join(&name);
     let metadata = workspace::metadata()?;
-    dist::lay_out(&binaries, &files)?;
-    fs::write(files.join("THIRD-PARTY.txt"), notices::text(&metadata)?)
-        .context("write THIRD-PARTY.txt")?;
+    let notices = notices::text(&metadata)?;
     fs::create_dir_all(&request.out).with_context(|| format!("make {:?}", request.out))?;
+    let files = lay_out(&binaries, &work, version, "linux", &notices)?;
     let mut made = vec![dist::tarball(&files, &request.out, moment)?];
-    made.extend(deb::make(&files, &work, &request.out, (&request.version, moment))?);
-    made.extend(rpm::make(&files, &work, &request.out, (&request.version, moment))?);
-    let list = request.out.join(format!("netloom-{}.cdx.json", request.version));
-    fs::write(&list, sbom::text(&metadata, &request.version, moment)?)
+    let debs = deb::make(&files, &work, &request.out, (version, moment))?;
+    let own = |deb: &&PathBuf| is_of(deb, &format!("netloom_{version}-"));
+    let deb = debs.iter().find(own).context("dpkg-buildpackage made no package netloom")?;
+    made.push(image::make(deb, &work, &request.out, (version, moment))?);
+    made.extend(debs);
+    made.extend(rpm::make(&files, &work, &request.out, (version, moment))?);
+    if request.built.is_none() {
+        let binaries = build::build(version, request.dev, Linking::Static)?;
+        let notices = notices + &notices::linked()?;
+        let files = lay_out(&binaries, &work, version, "linux-static", &notices)?;
+        let tarball = dist::tarball(&files, &request.out, moment)?;
+        made.extend(recipes::make(&tarball, &request.out, version)?);
+        made.push(tarball);
+    }
+    let list = request.out.join(format!("netloom-{version}.cdx.json"));
+    fs::write(&list, sbom::text(&metadata, version, moment)?)
         .with_context(|| format!("write {list:?}"))?;
     made.push(list);
     made.push(checksums(&request.out, &made)?);
@@ -96,6 +109,25 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         println!("{size:>10} {}", path.display());
     }
     Ok(())
+}
+
+/// All files of a build, in a folder of their own.
+fn lay_out(
+    binaries: &Binaries,
+    work: &Path,
+    version: &str,
+    kind: &str,
+    notices: &str,
+) -> Result<PathBuf> {
+    let files = work.join(format!("netloom-{version}-{}-{kind}", std::env::consts::ARCH));
+    dist::lay_out(binaries, &files)?;
+    fs::write(files.join("THIRD-PARTY.txt"), notices).context("write THIRD-PARTY.txt")?;
+    Ok(files)
+}
+
+/// Whether a file's name begins so.
+fn is_of(file: &Path, beginning: &str) -> bool {
+    file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning))
 }
 
 /// An empty folder.

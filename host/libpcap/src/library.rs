@@ -104,6 +104,14 @@ pub(crate) fn get() -> std::result::Result<&'static Functions, Unsupported> {
 }
 
 fn open() -> std::result::Result<Functions, Unsupported> {
+    // A library of the system brings the system's C library, beside the one that is linked in here.
+    if cfg!(target_feature = "crt-static") {
+        return Err(Unsupported {
+            feature: "libpcap",
+            reason: "this netloom is linked statically, and loads no libraries".to_owned(),
+            needs: "use the netloom of a deb, an rpm or the other tarball".to_owned(),
+        });
+    }
     let mut reason = String::new();
     for name in NAMES {
         // SAFETY: libpcap's initialisers have no effect visible to other code.

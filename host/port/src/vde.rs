@@ -204,6 +204,10 @@ fn library() -> Result<&'static Library> {
 }
 
 fn load(name: &CStr) -> std::result::Result<Library, String> {
+    // A library of the system brings the system's C library, beside the one that is linked in here.
+    if cfg!(target_feature = "crt-static") {
+        return Err("this netloom is linked statically, and loads no libraries".to_owned());
+    }
     // SAFETY: the name is a string; the library's initialisers are as trusted as what we link.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {

@@ -13,19 +13,26 @@ use crate::workspace;
 const SOURCES: &str = "/usr/src/netloom";
 const CARGO: &str = "/usr/src/cargo";
 
+/// How a program has its libraries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Linking {
+    /// Those of the machine that it runs on.
+    Dynamic,
+    /// All of them, the C library too, are in it: it runs on any Linux of this architecture, such as Alpine.
+    Static,
+}
+
 /// Between the flags of CARGO_ENCODED_RUSTFLAGS.
 const BETWEEN: &str = "\u{1f}";
 
 /// Builds this workspace under a version. A folder of its own keeps it apart from builds with other flags.
-pub(super) fn build(version: &str, dev: bool) -> Result<Binaries> {
+pub(super) fn build(version: &str, dev: bool, linking: Linking) -> Result<Binaries> {
     let own = version == env!("CARGO_PKG_VERSION");
     let target = target_folder(version)?;
     let sources = if own { workspace::root() } else { under_version(version, &target)? };
     let cargo_home = cargo_home()?;
-    let mut cargo = workspace::cargo(&["build"]);
-    for package in ["netloom", "netloom-bench", "netloom-vdeplug"] {
-        cargo.args(["--package", package]);
-    }
+    let mut cargo =
+        workspace::cargo(&["build", "--package", "netloom", "--package", "netloom-bench"]);
     if !dev {
         cargo.arg("--release");
     }
@@ -34,21 +41,46 @@ pub(super) fn build(version: &str, dev: bool) -> Result<Binaries> {
         cargo.arg("--locked");
     }
     let folders = [(sources.as_path(), SOURCES), (&target, SOURCES), (&cargo_home, CARGO)];
+    let mut flags = mapped("--remap-path-prefix", &folders, BETWEEN);
+    let mut built = target.clone();
+    match linking {
+        Linking::Dynamic => _ = cargo.args(["--package", "netloom-vdeplug"]),
+        Linking::Static => {
+            // Where a target is named, its flags are not those of macros and build scripts, which are loaded as libraries.
+            let host = host()?;
+            cargo.args(["--target", &host]);
+            flags = format!("{flags}{BETWEEN}-Ctarget-feature=+crt-static");
+            built.push(host);
+        }
+    }
     cargo.current_dir(&sources).env("CARGO_TARGET_DIR", &target);
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", mapped("--remap-path-prefix", &folders, BETWEEN));
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags);
     cargo.env("CFLAGS", mapped("-ffile-prefix-map", &folders, " "));
     cargo.env("CARGO_INCREMENTAL", "0").env("LC_ALL", "C").env("TZ", "UTC");
     for name in ["RUSTFLAGS", "CARGO_BUILD_TARGET", "CXXFLAGS"] {
         cargo.env_remove(name);
     }
     workspace::must(&mut cargo)?;
-    let binaries = Binaries::of(&target.join(if dev { "debug" } else { "release" }))?;
+    built.push(if dev { "debug" } else { "release" });
+    let binaries = match linking {
+        Linking::Dynamic => Binaries::of(&built)?,
+        Linking::Static => {
+            let [netloom, bench] = ["netloom", "netloom-bench"].map(|name| built.join(name));
+            Binaries { netloom, bench, plugin: None }
+        }
+    };
     if !dev {
-        for file in [&binaries.netloom, &binaries.bench, &binaries.plugin] {
+        for file in binaries.files() {
             shows_none(file, &[&sources, &target, &cargo_home])?;
         }
     }
     Ok(binaries)
+}
+
+/// The target of a build that names none.
+fn host() -> Result<String> {
+    let said = workspace::output(Command::new("rustc").args(["--print", "host-tuple"]))?;
+    Ok(String::from_utf8(said).context("read rustc's answer")?.trim().to_owned())
 }
 
 /// Where this build's files go.

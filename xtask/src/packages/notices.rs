@@ -19,6 +19,21 @@ const NAMES: [&str; 5] = ["licen", "copying", "copyright", "notice", "unlicense"
 const RULE: &str =
     "--------------------------------------------------------------------------------\n";
 
+/// What programs that are linked statically contain besides, by the packages of Debian that have their licences.
+const LINKED: [&str; 4] = ["libc6-dev", "libelf-dev", "libgcc-s1", "zlib1g-dev"];
+
+/// The licences of the system's libraries that are in programs which are linked statically.
+pub(super) fn linked() -> Result<String> {
+    let mut texts = String::from("\nThe programs also contain libraries of the system:\n");
+    for package in LINKED {
+        let file = Path::new("/usr/share/doc").join(package).join("copyright");
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("{file:?}: the licence of what is linked in is not there"))?;
+        texts += &format!("\n{RULE}{package}\n{RULE}\n{}\n", text.trim());
+    }
+    Ok(texts)
+}
+
 /// The whole text.
 pub(super) fn text(metadata: &Value) -> Result<String> {
     let mut list = String::from(
