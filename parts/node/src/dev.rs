@@ -3,12 +3,13 @@
 //! Programs may create, remove and chown entries, as in a container. As root, each node gets its own device
 //! nodes, so a changed owner or mode stays within the node. In a user namespace no device node can be made
 //! (user_namespaces(7)): the host's are bind-mounted over empty files, and the kernel refuses changes to them
-//! because the host owns them.
+//! because the host owns them. The same is done for root without `CAP_MKNOD`, as in a privileged node of another lab.
 
 use std::path::Path;
 
 use netloom_sys::Result;
 use netloom_sys::setup::Setup;
+use rustix::io::Errno;
 
 /// Character devices every node has: name, major, minor.
 const DEVICES: [(&str, u32, u32); 7] = [
@@ -41,20 +42,27 @@ pub(crate) fn make(setup: &impl Setup, dev: &Path, user: bool) -> Result<()> {
     }
     for (name, major, minor) in DEVICES {
         let path = dev.join(name);
-        if !user {
-            setup.device(&path, major, minor, MODE)?;
-        } else if of_host(name).exists() {
-            setup.write(&path, b"", MODE)?;
+        let stands_in = || match of_host(name).exists() {
+            true => setup.write(&path, b"", MODE),
+            false => Ok(()),
+        };
+        match user {
+            true => stands_in()?,
+            false => match setup.device(&path, major, minor, MODE) {
+                Err(e) if e.raw_os_error() == Some(Errno::PERM.raw_os_error()) => stands_in()?,
+                made => made?,
+            },
         }
     }
     LINKS.iter().try_for_each(|(name, to)| setup.symlink(to, &dev.join(name)))
 }
 
-/// Mounts the directory at `at`; in a user namespace adds the host's devices.
+/// Mounts the directory at `at`; adds the host's devices where files stand for them.
 pub(crate) fn show(setup: &impl Setup, dev: &Path, at: &Path, user: bool) -> Result<()> {
     setup.bind(dev, at, false)?;
-    let bound =
-        DEVICES.iter().map(|(name, ..)| *name).filter(|name| user && of_host(name).exists());
+    let is_file = |name: &str| dev.join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+    let names = DEVICES.iter().map(|(name, ..)| *name);
+    let bound = names.filter(|name| (user || is_file(name)) && of_host(name).exists());
     bound.into_iter().try_for_each(|name| setup.bind(&of_host(name), &at.join(name), false))
 }
 
