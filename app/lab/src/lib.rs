@@ -35,7 +35,7 @@ pub use run::recording::{UNRECORDED, not_recorded, time_of};
 pub use service::{LogMark, Service, call, calls, values};
 pub use stage::recorder;
 pub use stage::role::Role;
-pub use store::across::{Across, Far};
+pub use store::across::{Across, Far, PeerHost};
 pub use store::host_change::HostChange;
 pub use store::names;
 pub use store::state::{Folder, State, runtime_dir};

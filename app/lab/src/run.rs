@@ -4,6 +4,7 @@ pub(crate) mod applying;
 pub(crate) mod cable;
 pub(crate) mod control_moves;
 pub(crate) mod drift;
+pub(crate) mod far_carriers;
 pub(crate) mod fidelity;
 pub(crate) mod following;
 pub(crate) mod hosts_file;

@@ -108,9 +108,32 @@ pub struct LabStatus {
     pub switches: Vec<SwitchStatus>,
     /// In the order of the file.
     pub links: Vec<LinkStatus>,
+    /// Of a host's part of a lab over several hosts: what it knows of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub across: Option<AcrossView>,
     /// Manual changes to living nodes and switches made without netloom, an object a line, as `netloom apply` shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<String>,
+}
+
+/// What a host's part of a lab over several hosts knows of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AcrossView {
+    /// The host.
+    pub host: String,
+    /// The hosts that its links lead to.
+    pub peers: Vec<PeerView>,
+    /// Frames for the lab that were dropped, since another machine sent them than the link's other host.
+    pub foreign_frames: u64,
+}
+
+/// Another host of a lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PeerView {
+    /// Its name.
+    pub host: String,
+    /// It answers; if not, links to it have no carrier.
+    pub answers: bool,
 }
 
 /// Where a node stands.

@@ -659,6 +659,9 @@ pub(crate) struct Logs {
     /// Show the time of each line (UTC).
     #[arg(short, long)]
     pub(crate) timestamps: bool,
+    /// Where the lab is on the hosts of this file.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
 }
 
 // `cp`.

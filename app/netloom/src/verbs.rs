@@ -103,7 +103,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Flow(verb) => flow::flow(lab, verb),
         Verb::Slice(verb) => slice::slice(lab, verb),
         Verb::Plug(args) => plug::plug(labs::name(lab)?.as_deref(), &args),
-        Verb::Capture(args) => capture::capture(labs::name(lab)?.as_deref(), &args),
+        Verb::Capture(args) => match &args.on {
+            Some(on) => over::elsewhere::capture(lab, &args, on),
+            None => capture::capture(labs::name(lab)?.as_deref(), &args),
+        },
         Verb::Generate(args) => generate::generate(labs::name(lab)?.as_deref(), &args),
         Verb::Replay(args) => generate::replay(labs::name(lab)?.as_deref(), &args),
         Verb::Measure(args) => measure::measure(lab, &args),
@@ -121,7 +124,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             capture::capture(labs::name(lab)?.as_deref(), &args)
         }
         Verb::Guard(args) => guard::guard(lab, &args),
-        Verb::Logs(args) => logs::logs(lab, &args),
+        Verb::Logs(args) => match &args.on {
+            Some(on) => over::elsewhere::logs(lab, &args, on),
+            None => logs::logs(lab, &args),
+        },
         Verb::Cp(args) => copy::cp(lab, &args),
         Verb::Ping(args) => match &args.on {
             Some(on) => over::verbs::ping(lab, &args, on),

@@ -54,7 +54,7 @@ pub use hints::{Hint, hints, hints_on_nodes};
 pub use hosts::HostAddress;
 pub use linking::{NewEnd, NewLink};
 pub use neighbours::Neighbours;
-pub use part::{Crossing, FarEnd, LinkHalf, MISFIT, Part, Placement};
+pub use part::{Crossing, FarEnd, LinkHalf, MISFIT, PRESENCE_NUMBER, Part, Placement};
 pub(crate) use ports::ends_of_switches;
 pub use scheme::{Numbering, Scheme};
 pub use sysctl::is_of_an_interface;

@@ -16,9 +16,9 @@ pub fn costs(plan: &Plan, hosts: &Hosts, account: &Account, file_bytes: u64) -> 
     let count = number(hosts.list.len());
     all.push(line(
         "messages to bring it up",
-        (4 * count, "messages"),
-        format!("4 x {count} hosts: its part, prepared, go, ready"),
-        "the exchange that ADR 0109 plans",
+        (4 * count + 2, "messages"),
+        format!("4 x {count} hosts: its part, prepared, go, ready; 2 of the claim"),
+        "the exchange of ADR 0116",
     ));
     all.push(line(
         "the lab file to all hosts",

@@ -56,7 +56,7 @@ fn an_account_adds_up_and_says_what_hosts_need() {
     };
     assert_eq!(cost("memory of a"), (a.memory, "bytes".to_owned()));
     assert_eq!(cost("CPU of a"), (500, "CPU/1000".to_owned()));
-    assert_eq!(cost("messages to bring it up"), (8, "messages".to_owned()));
+    assert_eq!(cost("messages to bring it up"), (10, "messages".to_owned()));
     assert_eq!(cost("the lab file to all hosts"), (600, "bytes".to_owned()));
     assert_eq!(
         cost("a packet of 1500 bytes on an underlay with MTU 1500"),

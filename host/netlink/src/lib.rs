@@ -57,7 +57,7 @@ pub use rule::{DeleteRule, KernelRule, RuleInfo};
 pub use snapshot::Snapshot;
 pub use socket::Socket;
 pub use spaces::ManySpaces;
-pub use tunnel::{RedirectAll, VxlanSpec};
+pub use tunnel::{RedirectAll, RedirectFrom, SendTo, Tagged, VxlanSpec};
 pub use watch::{AddressWatch, Changed, ChangedLinks, LinkWatch, RouteWatch};
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Reachability: echo requests from every node to every other, or from one to one ([`one_pair`]).
+//! Reachability: echo requests from every node to every other, from one to one ([`one_pair`]), or to
+//! a few in rounds ([`Presence`]).
 //!
 //! Each node gets one raw ICMP socket, created inside its network namespace by a short-lived thread; a single
 //! loop sends and reads on all sockets. Every pair gets at most [`ATTEMPTS`] requests within the timeout,
@@ -9,6 +10,7 @@
 
 mod packet;
 mod pair;
+mod presence;
 mod rounds;
 
 use std::net::IpAddr;
@@ -21,6 +23,7 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
 use crate::Result;
 use crate::error::failed;
 pub use pair::{Pace, one_pair};
+pub use presence::Presence;
 use rounds::{End, Rounds};
 
 /// Maximum number of requests for a pair.

@@ -13,6 +13,19 @@ Accel = Literal["auto", "kvm", "tcg", "uml"]
 """What runs a machine."""
 
 
+class AcrossView(TypedDict):
+    """What a host's part of a lab over several hosts knows of the others."""
+
+    foreign_frames: int
+    """Frames for the lab that were dropped, since another machine sent them than the link's
+    other host.
+    """
+    host: str
+    """The host."""
+    peers: list[PeerView]
+    """The hosts that its links lead to."""
+
+
 Act = Literal["add", "change", "recreate", "remove"]
 """What is done to an object."""
 
@@ -1073,6 +1086,8 @@ class _LabStatusRequired(TypedDict):
 class LabStatus(_LabStatusRequired, total=False):
     """All about a running lab."""
 
+    across: Optional[AcrossView]
+    """Of a host's part of a lab over several hosts: what it knows of the others."""
     behind: list[BehindView]
     """What is late now, by [`BehindView`]; empty where the lab keeps up."""
     drift: list[str]
@@ -1864,6 +1879,15 @@ class PairReachability(_PairReachabilityWords):
     """By address family that both have an address of."""
     to: str
     """The node that was asked."""
+
+
+class PeerView(TypedDict):
+    """Another host of a lab."""
+
+    answers: bool
+    """It answers; if not, links to it have no carrier."""
+    host: str
+    """Its name."""
 
 
 class PictureFrame(TypedDict):

@@ -211,7 +211,13 @@ fn bring_up(running: &Arc<Running>, telling: &Telling, end: &OwnedFd) -> Result<
     };
     // A lab that was up before has its word already.
     let waits = running.state().across.is_some() && !running.folder.is_up();
-    let go = || if waits { telling.wait_for_go(end) } else { Ok(()) };
+    let go = || -> Result<()> {
+        if waits {
+            telling.wait_for_go(end)?;
+        }
+        crate::run::far_carriers::watch(Arc::downgrade(running));
+        Ok(())
+    };
     let Made { nodes, troubles, notes } = running.make(&progress, &go, true)?;
     running.serve_scopes()?;
     crate::run::tending::watch_loads(Arc::downgrade(running));

@@ -87,7 +87,11 @@ impl Running {
         let link = &state.plan.links[at];
         match cut_of(&state, link) {
             Cut::Plugs => {}
-            Cut::Core(ports) => self.set_ports(inits, link, &ports, true)?,
+            Cut::Core(mut ports) => {
+                let held = self.kept.keepers.far_links.held_down(&state, link);
+                ports.retain(|port| Some(*port) != held);
+                self.set_ports(inits, link, &ports, true)?;
+            }
             Cut::Node(node, interface) => {
                 let carried = self.kept.luggage.take(link.id);
                 restore(inits, &state, (node, interface), carried.unwrap_or_default())?;

@@ -31,10 +31,7 @@ impl Running {
         if change.end.is_some_and(|e| e > 1) {
             return Err(invalid("a link has two ends, 0 and 1".into()));
         }
-        let ends = match change.end.or(end) {
-            Some(end) => vec![end],
-            None => vec![0, 1],
-        };
+        let ends = ends_here(&state, link, change.end.or(end))?;
         let mut wanted = link.impairments.clone();
         for end in ends {
             if change.clear {
@@ -116,6 +113,24 @@ impl Running {
             wires.ask(link, from, |process, wire| process.fates(wire, 0, after, MOST_FATES))?;
         let fates = found.records.iter().map(|r| fate(from, r)).collect();
         Ok(Fates { fates, missed: found.missed })
+    }
+}
+
+/// The ends whose frames are impaired here: that of a link to another host is impaired by the host that makes it, as all
+/// impairments are at their sender's side.
+fn ends_here(state: &State, link: &PlannedLink, asked: Option<usize>) -> Result<Vec<usize>> {
+    let mut all = state.across.iter().flat_map(|across| &across.far);
+    match (all.find(|far| far.link == link.id), asked) {
+        (Some(far), Some(end)) if far.side == end => Err(Error::Invalid {
+            object: Subject::of("link", &link.name),
+            reason: format!(
+                "host {:?} makes the end {}, and impairs what that sends; use `netloom link set --on HOSTS`",
+                far.peer, far.end
+            ),
+        }),
+        (Some(far), None) => Ok(vec![1 - far.side]),
+        (_, Some(end)) => Ok(vec![end]),
+        (None, None) => Ok(vec![0, 1]),
     }
 }
 

@@ -317,6 +317,7 @@ fn read(sources: &Sources<'_>, whole: bool, slots: &[Slot]) -> Result<LabStatus>
         switches: switches(sources, &on_page),
         links: links.iter().map(link).collect(),
         nodes,
+        across: sources.running.far_view(state),
     })
 }
 

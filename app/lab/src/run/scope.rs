@@ -492,6 +492,7 @@ impl Named for LabStatus {
         self.drift.clear();
         self.machine_drops.clear();
         self.behind.clear();
+        self.across = None;
         let whole = self.nodes.iter().all(|n| n.alive && n.state == NodeState::Up);
         // A view of a starting lab, or of one kept after a failure, has the same state.
         if matches!(self.state, LabState::Up | LabState::Degraded) {

@@ -23,6 +23,7 @@ use crate::run::running::{Guest, Phase, Running, Work};
 use crate::run::scope::{self, Scoped};
 use crate::stage::inits::{Init, Inits};
 use crate::store::state::State;
+use crate::view::AcrossView;
 use crate::{Error, Result};
 
 impl Running {
@@ -211,6 +212,12 @@ impl Running {
     pub(crate) fn wire_states(&self, state: &State) -> wires::States {
         let work = self.work();
         self.kept.keepers.wires.states(&self.context(state, &work.inits))
+    }
+
+    /// What is known of other hosts; `None` for a lab of one host.
+    pub(crate) fn far_view(&self, state: &State) -> Option<AcrossView> {
+        state.across.as_ref()?;
+        self.kept.keepers.far_links.view(state, &self.work().inits)
     }
 
     /// Removes the wires of a link whose interface is about to move.

@@ -1,6 +1,6 @@
 //! What a lab that is one host's part of a lab over several hosts knows of the others.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use netloom_digest::fnv1a;
 use netloom_model::plan::LinkId;
@@ -20,11 +20,27 @@ pub struct Across {
     pub underlay: IpAddr,
     /// The UDP port of the lab on all hosts.
     pub port: u16,
+    /// Its place among the hosts of the lab, the same on all.
+    pub place: u16,
+    /// The hosts that links lead to.
+    pub peers: Vec<PeerHost>,
     /// Ends that others make, of links whose other end is here.
     pub far: Vec<Far>,
     /// The lines of `/etc/hosts` of nodes on other hosts.
     #[serde(default)]
     pub names: String,
+}
+
+/// Another host of the lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerHost {
+    /// Its name.
+    pub name: String,
+    /// Its place among the hosts of the lab, the same on all.
+    pub place: u16,
+    /// Its address on the network between the hosts.
+    pub address: IpAddr,
 }
 
 /// An end of a link that another host makes.
@@ -52,6 +68,15 @@ impl Across {
         FIRST_PORT + above
     }
 
+    /// The address by which the core namespaces of hosts ask each other whether they are there, and the MAC that goes with it:
+    /// on a network that the hosts of a lab have for that alone.
+    pub(crate) fn presence_of(place: u16) -> (Ipv4Addr, [u8; 6]) {
+        let [high, low] = place.to_be_bytes();
+        // Neither the first nor the last address of a block of 256, whatever the place.
+        let address = Ipv4Addr::new(169, 254, (high << 1) | (low >> 7), (low & 0x7f) + 1);
+        (address, [0x02, 0x4e, 0x4c, 0x6b, high, low])
+    }
+
     /// The digest of a part: equal for equal plans that are continued to the same hosts.
     pub fn digest(&self, of_plan: &str) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -61,15 +86,25 @@ impl Across {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn a_lab_has_one_port_everywhere_below_those_of_programs() {
         assert_eq!(Across::port_of("campus"), Across::port_of("campus"));
-        let ports: std::collections::BTreeSet<u16> =
-            (0..500).map(|n| Across::port_of(&format!("lab{n}"))).collect();
+        let ports: BTreeSet<u16> = (0..500).map(|n| Across::port_of(&format!("lab{n}"))).collect();
         assert!(ports.len() > 400, "{}", ports.len());
         assert!(ports.iter().all(|port| (14_789..18_885).contains(port)), "{ports:?}");
+    }
+
+    #[test]
+    fn hosts_ask_each_other_by_addresses_of_their_own() {
+        let all: BTreeSet<_> = (0..4096).map(|place| Across::presence_of(place).0).collect();
+        assert_eq!(all.len(), 4096);
+        assert!(all.iter().all(|address| address.is_link_local() && address.octets()[3] < 129));
+        assert_eq!(Across::presence_of(130).0, Ipv4Addr::new(169, 254, 1, 3));
+        assert_ne!(Across::presence_of(1).1, Across::presence_of(256).1);
     }
 
     #[test]
@@ -78,6 +113,8 @@ mod tests {
             host: "a".into(),
             underlay: "192.0.2.1".parse().unwrap(),
             port: 14_789,
+            place: 0,
+            peers: vec![],
             far: vec![Far {
                 link: LinkId::new(3),
                 side: 1,

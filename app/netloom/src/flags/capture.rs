@@ -75,6 +75,9 @@ pub(crate) struct Capture {
     /// Print nothing while it runs.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// On the host of the target, of those of this file; so are files that it writes.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
     /// Print the final account as JSON, to standard output (to standard error with `-w -`).
     #[arg(long)]
     pub(crate) json: bool,

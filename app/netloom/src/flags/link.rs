@@ -1,5 +1,7 @@
 //! The flags of `link`.
 
+use std::path::PathBuf;
+
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
 use netloom_model::impairment::{self, Flag};
 
@@ -148,6 +150,9 @@ pub(crate) struct LinkSet {
     /// Take the link up again.
     #[arg(long)]
     up: bool,
+    /// Where the lab is on the hosts of this file.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
 }
 
 impl LinkSet {

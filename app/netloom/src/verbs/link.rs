@@ -4,6 +4,7 @@ use anyhow::Result;
 use netloom_lab::calls::{CreateLink, DeleteLink, ListLinks, SetLink, ShowLink};
 use netloom_lab::view::{DirectionView, LinkSettings, LinkStatus, LossView, NewLink};
 
+use super::over::elsewhere;
 use super::{fates, figures, paging};
 use crate::flags::{End, Link, LinkSet};
 use crate::output::{facts, notes, or_dash, print, print_json, table};
@@ -28,6 +29,9 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
             if args.json { print_json(&link)? } else { print(&show_text(&link))? }
         }
         Link::Set(args) => {
+            if let Some(on) = &args.on {
+                return elsewhere::set_link(lab, &args.link(), &change(args)?, on);
+            }
             let change = change(args)?;
             labs::connect(lab)?.call(&SetLink { link: args.link().into(), change })?;
         }
@@ -52,6 +56,7 @@ pub(crate) fn link(lab: Option<&str>, verb: &Link) -> Result<i32> {
     Ok(0)
 }
 
+/// What is to change.
 fn change(args: &LinkSet) -> Result<LinkSettings> {
     let settings = args.settings();
     if settings.is_empty() && !args.clear && args.up().is_none() {

@@ -26,6 +26,9 @@ const FIRST_OUTER: u32 = 400_000;
 /// Index of the first interface to another host.
 const FIRST_FAR: u32 = 500_000;
 
+/// Index of the interface by which hosts ask each other whether they are there.
+pub const PRESENCE: u32 = FIRST_FAR - 1;
+
 /// The prefix of hidden interfaces' names.
 pub const HIDDEN: &str = "nlw";
 

@@ -22,6 +22,9 @@ use crate::bounds::{MAX_LINKS, MAX_NODES};
 /// How many numbers there are: a VNI has 24 bits; 0 is nobody's, and the last one is for what hosts say to each other.
 const NUMBERS: u64 = (1 << 24) - 2;
 
+/// The number by which hosts ask each other whether they are there.
+pub const PRESENCE_NUMBER: u32 = (1 << 24) - 1;
+
 /// Why a placement is not one of a plan, which only a mistake of this program can cause.
 pub const MISFIT: &str = "the placement is not one of this plan";
 

@@ -4,24 +4,29 @@
 //! as long as the connection; the lab process waits for it and takes the part down if this process ends in any way.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use anyhow::{Context, Result, bail};
+use clap::Parser;
+use netloom_digest::fnv1a;
 use netloom_lab::call::Within;
-use netloom_lab::calls::{Repair, Status};
+use netloom_lab::calls::{Repair, SetLink, Status};
 use netloom_lab::launch::{Launch, Options, Outcome};
-use netloom_lab::{Across, Far, Folder, runtime_dir};
+use netloom_lab::view::LinkSettings;
+use netloom_lab::{Across, Far, Folder, PeerHost, runtime_dir};
 use netloom_model::Plan;
 use netloom_model::plan::Placement;
 use netloom_netlink::Socket;
 use netloom_node::ping::{self, Peer, Version};
 use netloom_sys::{Unsupported, caps, namespace};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
-use super::message::{Ask, Hello, PingFrom, Prepare, Row, Told};
+use super::message::{Ask, Hello, PingFrom, Prepare, RUN, Row, Told};
 use super::transport::{Framed, Transport, hear, say};
-use crate::flags::Exec;
+use crate::flags::{Cli, Exec};
 use crate::labs;
 use crate::verbs::{down, enter, up};
 
@@ -40,25 +45,80 @@ pub(crate) fn agent() -> Result<i32> {
     if !own.speaks_with(&hello) {
         bail!("this is netloom {}, and the driver is netloom {}", own.netloom, hello.netloom);
     }
+    // Held until this process ends.
+    let mut claims = vec![];
     while let Some(asked) = hear::<Ask>(&mut driver)? {
         match asked {
+            Ask::Claim { lab } => {
+                let claimed = claim(&lab).map(|claim| claims.push(claim));
+                answer(&mut driver, claimed.map(|()| Told::Claimed {}))?;
+            }
             Ask::Prepare(part) => prepare(&mut driver, &part)?,
             Ask::Go {} | Ask::Undo {} => bail!("there is nothing that was prepared"),
             Ask::Status { lab } => answer(&mut driver, status(&lab))?,
             Ask::Down { lab } => answer(&mut driver, take_down(&lab))?,
+            Ask::Abandon { lab } => answer(&mut driver, abandon(&lab))?,
             Ask::Ping(question) => answer(&mut driver, pinged(&question))?,
+            Ask::SetLink { lab, link, change } => {
+                answer(&mut driver, set_link(&lab, &link, change))?;
+            }
             Ask::Exec { lab, node, command, no_root } => {
-                if !Folder::new(&runtime_dir()?, &lab).exists()? {
-                    say(&mut driver, &Told::NoLab {})?;
+                if !begins(&mut driver, &lab)? {
                     continue;
                 }
-                say(&mut driver, &Told::Entering {})?;
                 drop(driver);
                 return enter::exec(Some(&lab), Exec { no_root, on: None, node, command });
+            }
+            Ask::Run { lab, words } => {
+                let cli = match command_line(&lab, &words) {
+                    Ok(cli) => cli,
+                    Err(error) => {
+                        say(&mut driver, &failed(&error))?;
+                        continue;
+                    }
+                };
+                if !begins(&mut driver, &lab)? {
+                    continue;
+                }
+                end_with(driver.input)?;
+                return crate::verbs::run(cli);
             }
         }
     }
     Ok(0)
+}
+
+/// Says that a program begins, if there is the lab for it.
+fn begins(driver: &mut dyn Transport, lab: &str) -> Result<bool> {
+    let there = folder_of(lab)?.is_some();
+    say(driver, &if there { Told::Entering {} } else { Told::NoLab {} })?;
+    Ok(there)
+}
+
+/// What a driver may have done by its words alone.
+fn command_line(lab: &str, words: &[String]) -> Result<Cli> {
+    if !words.first().is_some_and(|verb| RUN.contains(&verb.as_str())) {
+        bail!("no verb that the driver of a lab may ask for: {}", words.join(" "));
+    }
+    let own = ["netloom", "-l", lab].map(str::to_owned);
+    Cli::try_parse_from(own.iter().chain(words)).map_err(|e| crate::Usage(e.to_string()).into())
+}
+
+/// Ends this process as by SIGTERM when the driver has ended: it then has nobody to show anything to.
+fn end_with(mut driver: File) -> Result<()> {
+    let watch = move || {
+        let mut rest = [0; 64];
+        while matches!(driver.read(&mut rest), Ok(1..)) {}
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
+    };
+    let thread = std::thread::Builder::new().name("netloom-driver".into());
+    thread.spawn(watch).map(drop).context("watch the driver")
+}
+
+fn set_link(lab: &str, link: &str, change: LinkSettings) -> Result<Told> {
+    let Some(folder) = folder_of(lab)? else { return Ok(Told::NoLab {}) };
+    labs::connect_to(&folder)?.call(&SetLink { link: link.to_owned().into(), change })?;
+    Ok(Told::Changed {})
 }
 
 /// What tells this network from others: the machine's start and the namespace.
@@ -96,10 +156,39 @@ fn take_down(lab: &str) -> Result<Told> {
     // In a process of its own: an ordinary user's lab without a process is entered for that.
     match down::in_own_process(&folder) {
         0 => Ok(Told::Down {}),
+        // Its own process was faster.
+        _ if !folder.exists()? => Ok(Told::Down {}),
         _ => {
             bail!("lab {lab:?} could not be taken down; `netloom down {lab}` on that host says why")
         }
     }
+}
+
+/// Takes a lab down that has not come up.
+fn abandon(lab: &str) -> Result<Told> {
+    match folder_of(lab)? {
+        Some(folder) if !folder.is_up() => take_down(lab),
+        _ => Ok(Told::NoLab {}),
+    }
+}
+
+/// Claims a lab: an address of this network that only one socket can have, and that goes with this process.
+fn claim(lab: &str) -> Result<UnixListener> {
+    folder_of(lab)?;
+    let whose = format!("{} {lab}", runtime_dir()?.display());
+    let name = format!("netloom-driver-{:016x}", fnv1a::hash(whose.as_bytes()));
+    let address = SocketAddr::from_abstract_name(name).context("claim the lab")?;
+    UnixListener::bind_addr(&address).map_err(|e| {
+        if e.kind() != io::ErrorKind::AddrInUse {
+            return anyhow::Error::new(e).context("claim the lab");
+        }
+        let other = UnixStream::connect_addr(&address).ok();
+        let pid = other.and_then(|to| rustix::net::sockopt::socket_peercred(&to).ok());
+        let who = pid.map_or_else(String::new, |of| {
+            format!(", by an agent that is process {} here", of.pid.as_raw_nonzero())
+        });
+        anyhow::anyhow!("lab {lab:?} is being brought up over its hosts already{who}")
+    })
 }
 
 /// Makes a part, waits for the driver's word, and goes on or takes it down.
@@ -125,6 +214,11 @@ fn prepare(driver: &mut dyn Transport, part: &Prepare) -> Result<()> {
                 Some(_) => bail!("the driver asks for something else than it may by now"),
             }
         }
+        // Another driver makes it, and waits for others.
+        (Ok(Outcome::Runs { .. }), _) if !is_up(&part.lab)? => {
+            let reason = format!("lab {:?} is being brought up already", part.lab);
+            Ok(say(driver, &Told::Failed { reason, unsupported: false })?)
+        }
         // It was up before, and stays whatever happens to the others.
         (Ok(outcome), _) => {
             say(driver, &Told::Prepared { already: true })?;
@@ -135,6 +229,10 @@ fn prepare(driver: &mut dyn Transport, part: &Prepare) -> Result<()> {
             }
         }
     }
+}
+
+fn is_up(lab: &str) -> Result<bool> {
+    Ok(folder_of(lab)?.is_some_and(|folder| folder.is_up()))
 }
 
 /// What a driver said to a part that was made.
@@ -198,8 +296,15 @@ fn own_part(part: &Prepare) -> Result<(Plan, Across)> {
         let (number, side, link) = (end.number, end.side, end.link);
         far.push(Far { link, side, number, peer: end.peer, address: peer.underlay, end: end.end });
     }
-    let (host, underlay) = (own.name.clone(), own.underlay);
-    let across = Across { host, underlay, port: Across::port_of(&part.lab), far, names };
+    let mut peers: Vec<PeerHost> = vec![];
+    for (place, host) in (0..).zip(&part.hosts) {
+        if far.iter().any(|far| far.peer == host.name) {
+            peers.push(PeerHost { name: host.name.clone(), place, address: host.underlay });
+        }
+    }
+    let (host, underlay, port) = (own.name.clone(), own.underlay, Across::port_of(&part.lab));
+    let place = u16::try_from(part.host).context("there are too many hosts")?;
+    let across = Across { host, underlay, port, place, peers, far, names };
     plan.digest = across.digest(&plan.digest);
     Ok((plan, across))
 }

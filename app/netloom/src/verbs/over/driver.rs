@@ -1,5 +1,6 @@
 //! Brings a lab up on several hosts in two phases: all parts are prepared, then all go. What fails on one host is undone on
-//! all. There is no coordinator beside the process that does this, and nothing to keep: each host has the state of its part.
+//! all, and a host whose connection ended is asked again. There is no coordinator beside the process that does this, and
+//! nothing to keep: each host has the state of its part.
 
 use std::thread::ScopedJoinHandle;
 
@@ -41,26 +42,38 @@ pub(crate) fn each<T: Send>(
     })
 }
 
-/// Brings up a part on each host.
+/// Brings up a part on each host. `again` connects to a host, by its place, whose connection has ended.
 ///
 /// # Errors
 /// What failed where; the parts of this call are down again, but for those named as left.
-pub(crate) fn bring_up(remotes: &mut [Remote], parts: &[Prepare]) -> Result<Came, Undone> {
+pub(crate) fn bring_up(
+    remotes: &mut [Remote],
+    parts: &[Prepare],
+    again: &(impl Fn(usize) -> Result<Remote, Trouble> + Sync),
+) -> Result<Came, Undone> {
+    if let Err(trouble) = claim(remotes, parts) {
+        return Err(Undone { why: vec![trouble], left: vec![] });
+    }
     let prepared = each(remotes, |at, remote| {
         match remote.ask(&Ask::Prepare(Box::new(parts[at].clone())))? {
-            Told::Prepared { .. } => Ok(()),
+            Told::Prepared { already } => Ok(already),
             _ => Err(remote.odd()),
         }
     });
     if prepared.iter().any(Result::is_err) {
-        return Err(undo(remotes, prepared));
+        return Err(undo(remotes, parts, prepared, again, |_, lab| Ask::Abandon { lab }));
     }
+    let had: Vec<bool> = prepared.into_iter().map(|already| already.unwrap_or(true)).collect();
     let up = each(remotes, |_, remote| match remote.ask(&Ask::Go {})? {
         Told::Up { already, troubles, notes } => Ok((already, troubles, notes)),
         _ => Err(remote.odd()),
     });
     if up.iter().any(Result::is_err) {
-        return Err(undo(remotes, up));
+        // A part that was up before stays, whichever host died.
+        return Err(undo(remotes, parts, up, again, |at, lab| match had[at] {
+            true => Ask::Abandon { lab },
+            false => Ask::Down { lab },
+        }));
     }
     let mut came = Came::default();
     for (remote, (already, troubles, notes)) in remotes.iter().zip(up.into_iter().flatten()) {
@@ -72,15 +85,35 @@ pub(crate) fn bring_up(remotes: &mut [Remote], parts: &[Prepare]) -> Result<Came
     Ok(came)
 }
 
-/// Takes back what hosts did that succeeded. Hosts that failed have undone theirs before they said so.
-fn undo<T: Send>(remotes: &mut [Remote], done: Vec<Result<T, Trouble>>) -> Undone {
-    let succeeded: Vec<bool> = done.iter().map(Result::is_ok).collect();
+/// Keeps other drivers of the lab away: at the host whose name is first, which it is for all of them.
+fn claim(remotes: &mut [Remote], parts: &[Prepare]) -> Result<(), Trouble> {
+    let first = remotes.iter_mut().zip(parts).min_by(|(a, _), (b, _)| a.host.cmp(&b.host));
+    let Some((remote, part)) = first else { return Ok(()) };
+    match remote.ask(&Ask::Claim { lab: part.lab.clone() })? {
+        Told::Claimed {} => Ok(()),
+        _ => Err(remote.odd()),
+    }
+}
+
+/// Takes back what hosts did that succeeded. Hosts that failed have undone theirs before they said so; those whose connection
+/// has ended are asked once more, by a connection of its own, with what `end` says.
+fn undo<T: Send>(
+    remotes: &mut [Remote],
+    parts: &[Prepare],
+    done: Vec<Result<T, Trouble>>,
+    again: &(impl Fn(usize) -> Result<Remote, Trouble> + Sync),
+    end: impl Fn(usize, String) -> Ask + Sync,
+) -> Undone {
+    let state: Vec<Option<bool>> =
+        done.iter().map(|done| done.as_ref().err().map(|trouble| trouble.lost)).collect();
     let undone = each(remotes, |at, remote| {
-        if !succeeded[at] {
-            return Ok(());
-        }
-        match remote.ask(&Ask::Undo {})? {
-            Told::Undone {} => Ok(()),
+        let told = match state[at] {
+            None => remote.ask(&Ask::Undo {})?,
+            Some(false) => return Ok(()),
+            Some(true) => again(at)?.ask(&end(at, parts[at].lab.clone()))?,
+        };
+        match told {
+            Told::Undone {} | Told::Down {} | Told::NoLab {} => Ok(()),
             _ => Err(remote.odd()),
         }
     });
@@ -93,6 +126,7 @@ fn undo<T: Send>(remotes: &mut [Remote], done: Vec<Result<T, Trouble>>) -> Undon
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::super::message::Hello;
@@ -124,10 +158,14 @@ mod tests {
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Fails {
         Never,
+        /// Another driver was first.
+        Claimed,
         Preparing,
         Going,
         /// Its agent ends without a word, in either phase.
         Dies(u8),
+        /// The same in the second phase, and it cannot be reached again.
+        Gone,
         Undoing,
     }
 
@@ -139,8 +177,12 @@ mod tests {
         while let Ok(Some(ask)) = hear::<Ask>(&mut driver) {
             let failed = || Told::Failed { reason: "no".into(), unsupported: false };
             let (word, told) = match ask {
+                Ask::Claim { .. } if fails == Fails::Claimed => ("claim", failed()),
+                Ask::Claim { .. } => ("claim", Told::Claimed {}),
+                Ask::Abandon { .. } => ("abandon", Told::NoLab {}),
+                Ask::Down { .. } => ("down", Told::Down {}),
                 Ask::Prepare(_) if fails == Fails::Dies(1) => return asked,
-                Ask::Go {} if fails == Fails::Dies(2) => return asked,
+                Ask::Go {} if matches!(fails, Fails::Dies(2) | Fails::Gone) => return asked,
                 Ask::Prepare(_) if fails == Fails::Preparing => ("prepare", failed()),
                 Ask::Prepare(_) => ("prepare", Told::Prepared { already: false }),
                 Ask::Go {} if fails == Fails::Going => ("go", failed()),
@@ -173,58 +215,95 @@ mod tests {
         }
     }
 
-    /// Brings a lab up on hosts that fail like this; returns what came of it and what each host was asked.
-    fn run(fails: &[Fails]) -> (Result<Came, Undone>, Vec<Vec<&'static str>>) {
-        let mut agents = vec![];
-        let mut remotes = vec![];
-        for (at, fails) in fails.iter().copied().enumerate() {
+    /// What came of a lab, what each host was asked, and what those were asked that were connected to again.
+    type Ran = (Result<Came, Undone>, Vec<Vec<&'static str>>, Vec<Vec<&'static str>>);
+
+    /// Brings a lab up on hosts that fail like this.
+    fn run(fails: &[Fails]) -> Ran {
+        let connect = |at: usize, fails: Fails| {
             let (near, far) = pair();
             let hello = Hello::own(at.to_string());
-            agents.push(std::thread::spawn(move || agent(far, &hello, fails)));
-            remotes.push(Remote::over(&format!("h{at}"), Box::new(near)).ok().unwrap());
-        }
+            let agent = std::thread::spawn(move || agent(far, &hello, fails));
+            (Remote::over(&format!("h{at}"), Box::new(near)).ok().unwrap(), agent)
+        };
+        let all = fails.iter().enumerate().map(|(at, fails)| connect(at, *fails));
+        let (mut remotes, agents): (Vec<_>, Vec<_>) = all.unzip();
         let parts: Vec<Prepare> = (0..fails.len()).map(part).collect();
-        let came = bring_up(&mut remotes, &parts);
+        let later = Mutex::new(vec![]);
+        let came = bring_up(&mut remotes, &parts, &|at| {
+            if fails[at] == Fails::Gone {
+                return Err(Trouble::of(&format!("h{at}"), "no route"));
+            }
+            let (remote, agent) = connect(at, Fails::Never);
+            later.lock().unwrap().push(agent);
+            Ok(remote)
+        });
         drop(remotes);
-        (came, agents.into_iter().map(|agent| agent.join().unwrap()).collect())
+        let ends = |agents: Vec<std::thread::JoinHandle<_>>| {
+            agents.into_iter().map(|agent| agent.join().unwrap()).collect()
+        };
+        (came, ends(agents), ends(later.into_inner().unwrap()))
     }
 
     #[test]
     fn all_prepare_before_any_goes() {
-        let (came, asked) = run(&[Fails::Never; 3]);
+        let (came, asked, _) = run(&[Fails::Never; 3]);
         assert_eq!(came, Ok(Came::default()));
-        assert_eq!(asked, vec![vec!["prepare", "go"]; 3]);
+        let others = vec!["prepare", "go"];
+        assert_eq!(asked, [vec!["claim", "prepare", "go"], others.clone(), others]);
+    }
+
+    #[test]
+    fn the_second_of_two_drivers_makes_nothing() {
+        let (came, asked, _) = run(&[Fails::Claimed, Fails::Never]);
+        assert_eq!(came.unwrap_err().why[0].host, "h0");
+        assert_eq!(asked, [vec!["claim"], vec![]]);
     }
 
     #[test]
     fn one_that_cannot_prepare_undoes_all_and_is_named() {
-        for (fails, first) in [(Fails::Preparing, vec!["prepare"]), (Fails::Dies(1), vec![])] {
-            let (came, asked) = run(&[Fails::Never, fails, Fails::Never]);
+        for (fails, first, later) in [
+            (Fails::Preparing, vec!["prepare"], vec![]),
+            // It may be making its part still, and is asked by another connection.
+            (Fails::Dies(1), vec![], vec![vec!["abandon"]]),
+        ] {
+            let (came, asked, again) = run(&[Fails::Never, fails, Fails::Never]);
             let undone = came.unwrap_err();
             assert_eq!((undone.why.len(), undone.why[0].host.as_str()), (1, "h1"));
             assert_eq!(undone.left, []);
-            assert_eq!(asked, [vec!["prepare", "undo"], first, vec!["prepare", "undo"]]);
+            let others = vec!["prepare", "undo"];
+            assert_eq!(asked, [vec!["claim", "prepare", "undo"], first, others]);
+            assert_eq!(again, later);
         }
     }
 
     #[test]
     fn one_that_fails_after_go_undoes_all() {
-        for (fails, second) in
-            [(Fails::Going, vec!["prepare", "go"]), (Fails::Dies(2), vec!["prepare"])]
-        {
-            let (came, asked) = run(&[Fails::Never, Fails::Never, fails]);
+        for (fails, second, later) in [
+            (Fails::Going, vec!["prepare", "go"], vec![]),
+            (Fails::Dies(2), vec!["prepare"], vec![vec!["down"]]),
+        ] {
+            let (came, asked, again) = run(&[Fails::Never, Fails::Never, fails]);
             let undone = came.unwrap_err();
             assert_eq!((undone.why.len(), undone.why[0].host.as_str()), (1, "h2"));
-            assert_eq!(
-                asked,
-                [vec!["prepare", "go", "undo"], vec!["prepare", "go", "undo"], second]
-            );
+            assert_eq!(undone.left, []);
+            let others = vec!["prepare", "go", "undo"];
+            assert_eq!(asked, [vec!["claim", "prepare", "go", "undo"], others, second]);
+            assert_eq!(again, later);
         }
     }
 
     #[test]
+    fn a_host_that_is_gone_is_told_beside_the_cause() {
+        let (came, _, _) = run(&[Fails::Never, Fails::Gone]);
+        let undone = came.unwrap_err();
+        assert_eq!((undone.why[0].host.as_str(), undone.left[0].host.as_str()), ("h1", "h1"));
+        assert_eq!(undone.left[0].reason, "no route");
+    }
+
+    #[test]
     fn what_cannot_be_undone_is_told_beside_the_cause() {
-        let (came, _) = run(&[Fails::Undoing, Fails::Preparing]);
+        let (came, _, _) = run(&[Fails::Undoing, Fails::Preparing]);
         let undone = came.unwrap_err();
         assert_eq!((undone.why[0].host.as_str(), undone.left[0].host.as_str()), ("h1", "h0"));
     }

@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use netloom_lab::view::LabStatus;
+use netloom_lab::view::{LabStatus, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 /// The version of the messages.
@@ -43,6 +43,9 @@ impl Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Ask {
+    /// Let no other driver bring this lab up here while the connection lives. Asked of one host of a lab, the same one for every
+    /// driver, so that of two drivers one goes on.
+    Claim { lab: String },
     /// Make this part, without carriers and programs.
     Prepare(Box<Prepare>),
     /// All hosts have made theirs: go on.
@@ -53,11 +56,21 @@ pub(crate) enum Ask {
     Status { lab: String },
     /// Take the lab of this name down.
     Down { lab: String },
+    /// The same unless it is complete, after an agent that was to make it ended.
+    Abandon { lab: String },
     /// Ping these nodes from those that are here.
     Ping(PingFrom),
     /// Run a program in a node. After `entering` the connection is its input and output.
     Exec { lab: String, node: String, command: Vec<String>, no_root: bool },
+    /// Change a link.
+    SetLink { lab: String, link: String, change: LinkSettings },
+    /// Do what these words of a command line say, one of [`RUN`]. After `entering` the connection is its output; its end
+    /// interrupts that.
+    Run { lab: String, words: Vec<String> },
 }
+
+/// Verbs that [`Ask::Run`] may be about.
+pub(crate) const RUN: [&str; 2] = ["capture", "logs"];
 
 /// A host's part of a lab. The agent makes the same plan of the same file, and takes its part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +138,8 @@ pub(crate) type Row = Vec<Option<u32>>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Told {
+    /// No other driver brings the lab up.
+    Claimed {},
     /// The part is made, or was up before.
     Prepared { already: bool },
     /// The part is up.
@@ -139,6 +154,8 @@ pub(crate) enum Told {
     NoLab {},
     /// By family: a row for each node of the question, empty for one that is not here.
     Pinged(Vec<Vec<Row>>),
+    /// It was changed.
+    Changed {},
     /// The program begins.
     Entering {},
     /// It was not done.

@@ -25,11 +25,13 @@ pub(crate) struct Trouble {
     pub(crate) reason: String,
     /// The host or its user lacks something.
     pub(crate) unsupported: bool,
+    /// The connection ended: what the host did is not known.
+    pub(crate) lost: bool,
 }
 
 impl Trouble {
     pub(crate) fn of(host: &str, reason: impl Into<String>) -> Trouble {
-        Trouble { host: host.to_owned(), reason: reason.into(), unsupported: false }
+        Trouble { host: host.to_owned(), reason: reason.into(), unsupported: false, lost: false }
     }
 }
 
@@ -117,17 +119,7 @@ impl Remote {
         let own = Hello::own(String::new());
         let (place, refusal) = match exchange::<Hello>(link.as_mut(), &own) {
             Ok(Some(hello)) if own.speaks_with(&hello) => (hello.place, None),
-            Ok(Some(hello)) => {
-                let words =
-                    |of: &Hello| format!("netloom {} (messages {})", of.netloom, of.protocol);
-                let (own, there) = (words(&own), words(&hello));
-                (
-                    String::new(),
-                    Some(format!(
-                        "it has {there}, and this host {own}; install one version on all hosts"
-                    )),
-                )
-            }
+            Ok(Some(hello)) => (String::new(), Some(other_version(&own, &hello))),
             Ok(None) => (String::new(), Some("its agent ended at once".to_owned())),
             Err(e) => (String::new(), Some(format!("its agent does not answer: {e}"))),
         };
@@ -154,14 +146,14 @@ impl Remote {
     pub(crate) fn ask(&mut self, asked: &Ask) -> Result<Told, Trouble> {
         let reason = match exchange::<Told>(self.link.as_mut(), asked) {
             Ok(Some(Told::Failed { reason, unsupported })) => {
-                return Err(Trouble { host: self.host.clone(), reason, unsupported });
+                return Err(Trouble { unsupported, ..Trouble::of(&self.host, reason) });
             }
             Ok(Some(told)) => return Ok(told),
             Ok(None) => "its agent has ended".to_owned(),
             Err(e) => format!("its agent does not answer: {e}"),
         };
         let said = self.close();
-        Err(Trouble::of(&self.host, format!("{reason}{said}")))
+        Err(Trouble { lost: true, ..Trouble::of(&self.host, format!("{reason}{said}")) })
     }
 
     /// An answer that does not fit the question.
@@ -194,6 +186,13 @@ impl Program {
     }
 }
 
+/// Why two sides do not understand each other.
+fn other_version(own: &Hello, there: &Hello) -> String {
+    let words = |of: &Hello| format!("netloom {} (messages {})", of.netloom, of.protocol);
+    let (own, there) = (words(own), words(there));
+    format!("it has {there}, and this host {own}; install one version on all hosts")
+}
+
 /// Starts an agent, and leaves messages to the caller.
 ///
 /// # Errors
@@ -221,11 +220,20 @@ fn last_of(mut from: impl Read) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Runs a program in a node of a host, with this process's streams; returns the exit code.
+/// What a program on a host gets as its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// This process's.
+    Own,
+    /// None; it ends with this process.
+    None,
+}
+
+/// Runs a program on a host with this process's streams; returns the exit code.
 ///
 /// # Errors
 /// The host cannot be asked, or the program does not begin.
-pub(crate) fn enter(host: &Host, asked: &Ask) -> Result<i32, Trouble> {
+pub(crate) fn enter(host: &Host, asked: &Ask, input: Input) -> Result<i32, Trouble> {
     let (mut streams, mut program) = start(host, Stdio::inherit())?;
     let broken =
         |e: std::io::Error| Trouble::of(&host.name, format!("its agent does not answer: {e}"));
@@ -233,23 +241,30 @@ pub(crate) fn enter(host: &Host, asked: &Ask) -> Result<i32, Trouble> {
     let ended = || Trouble::of(&host.name, "its agent ended at once");
     let hello = exchange::<Hello>(&mut streams, &own).map_err(broken)?.ok_or_else(ended)?;
     if !own.speaks_with(&hello) {
-        return Err(Trouble::of(&host.name, format!("it has netloom {}", hello.netloom)));
+        return Err(Trouble::of(&host.name, other_version(&own, &hello)));
     }
     match exchange::<Told>(&mut streams, asked).map_err(broken)? {
         Some(Told::Entering {}) => {}
         Some(Told::Failed { reason, unsupported }) => {
-            return Err(Trouble { host: host.name.clone(), reason, unsupported });
+            return Err(Trouble { unsupported, ..Trouble::of(&host.name, reason) });
         }
         Some(_) => return Err(Trouble::of(&host.name, "its lab has ended")),
         None => return Err(ended()),
     }
-    let Framed { mut input, mut output } = streams;
-    // It may wait for a key for ever; it ends with this process.
-    std::thread::spawn(move || {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut output);
-    });
-    let copied = copy_out(&mut input);
+    let Framed { input: mut from, output: mut to } = streams;
+    let held = match input {
+        Input::None => Some(to),
+        Input::Own => {
+            // It may wait for a key for ever; it ends with this process.
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut std::io::stdin(), &mut to);
+            });
+            None
+        }
+    };
+    let copied = copy_out(&mut from);
     let exit = program.child.wait().map_err(broken)?;
+    drop(held);
     copied.map_err(|e| Trouble::of(&host.name, format!("its output cannot be written: {e}")))?;
     Ok(exit.code().unwrap_or_else(|| 128 + exit.signal().unwrap_or(0)))
 }

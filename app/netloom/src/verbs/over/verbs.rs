@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::driver::{Came, Undone, bring_up, each};
 use super::message::{Ask, PingFrom, Place, Prepare, Target, Told};
-use super::remote::{self, Remote, Trouble};
+use super::remote::{self, Input, Remote, Trouble};
 use crate::flags::{Down, Exec, Ping, Status, Up};
 use crate::labs::{self, Wish};
 use crate::output::{self, count, table};
@@ -29,14 +29,14 @@ pub(crate) struct OnHosts {
     pub(crate) unsupported: bool,
 }
 
-fn refusal(troubles: &[Trouble], more: &str) -> anyhow::Error {
+pub(super) fn refusal(troubles: &[Trouble], more: &str) -> anyhow::Error {
     let lines: Vec<String> = troubles.iter().map(ToString::to_string).collect();
     let unsupported = troubles.first().is_some_and(|trouble| trouble.unsupported);
     OnHosts { text: format!("{}{more}", lines.join("\n")), unsupported }.into()
 }
 
 /// Connects to these hosts, all at once.
-fn connect(hosts: &[&Host]) -> Vec<Result<Remote, Trouble>> {
+pub(super) fn connect(hosts: &[&Host]) -> Vec<Result<Remote, Trouble>> {
     std::thread::scope(|scope| {
         let asked: Vec<_> =
             hosts.iter().map(|host| scope.spawn(move || Remote::connect(host))).collect();
@@ -58,7 +58,7 @@ fn reached(hosts: &Hosts) -> (Vec<Remote>, Vec<Trouble>) {
 }
 
 /// The lab that a verb over hosts is about.
-fn lab_of(asked: Option<&str>) -> Result<String> {
+pub(super) fn lab_of(asked: Option<&str>) -> Result<String> {
     match labs::name(asked)? {
         Some(name) => Ok(name),
         None => Err(crate::Usage("with --on, name the lab or its file: -l LAB".into()).into()),
@@ -128,14 +128,20 @@ pub(crate) fn up(wish: &Wish, args: &Up, on: &Path) -> Result<i32> {
     if !troubles.is_empty() {
         return Err(refusal(&troubles, "\nnothing was made"));
     }
-    match bring_up(&mut remotes, &parts) {
+    let again = |at: usize| Remote::connect(of_hosts[at]);
+    match bring_up(&mut remotes, &parts, &again) {
         Ok(came) => told(&plan, &came, remotes.len(), begun),
         Err(Undone { why, left }) if left.is_empty() => {
             Err(refusal(&why, "\nnothing is left of it on any host"))
         }
         Err(Undone { why, left }) => {
             let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-            Err(refusal(&why, &format!("\nand could not be taken down:\n{}", left.join("\n"))))
+            let lab = &plan.lab;
+            let more = format!(
+                "\nand what it made there could not be taken down; `netloom down {lab} --on HOSTS` does, once it can:\n{}",
+                left.join("\n")
+            );
+            Err(refusal(&why, &more))
         }
     }
 }
@@ -158,16 +164,11 @@ fn told(plan: &Plan, came: &Came, hosts: usize, begun: Instant) -> Result<i32> {
 }
 
 /// What links across cannot have yet.
-fn check_across(plan: &Plan, placement: &Placement) -> Result<(), String> {
+pub(super) fn check_across(plan: &Plan, placement: &Placement) -> Result<(), String> {
     for crossing in plan.crossings(placement) {
         let Some(link) = crossing.link.and_then(|slot| plan.link_at(slot)) else { continue };
         let name = &link.name;
         let remedy = "put both ends on one host with `place`";
-        if link.is_impaired() {
-            return Err(format!(
-                "link {name:?} is across and has impairments, which links across do not have yet; {remedy}"
-            ));
-        }
         for end in &link.ends {
             match end {
                 PlannedEnd::Port { switch, .. }
@@ -244,18 +245,18 @@ pub(crate) fn down(wish: &Wish, args: &Down, on: &Path) -> Result<i32> {
 
 /// A lab on a host.
 #[derive(Serialize)]
-struct OnHost {
-    host: String,
+pub(super) struct OnHost {
+    pub(super) host: String,
     /// `up` and the like, `none` without the lab, `unreachable`.
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lab: Option<Box<LabStatus>>,
+    pub(super) lab: Option<Box<LabStatus>>,
 }
 
 /// Asks all hosts for a lab, in their order.
-fn states(hosts: &Hosts, lab: &str) -> Vec<OnHost> {
+pub(super) fn states(hosts: &Hosts, lab: &str) -> Vec<OnHost> {
     let asked = Ask::Status { lab: lab.to_owned() };
     let trouble = |host: &str, state, trouble: Trouble| OnHost {
         host: host.to_owned(),
@@ -342,9 +343,27 @@ fn status_text(lab: &str, found: &[OnHost]) -> String {
         text += &table(&["NODE", "HOST", "STATE", "ADDRESSES"], nodes);
     }
     for on in found {
+        text += &across_text(on);
         if let Some(reason) = &on.reason {
             text += &format!("\nhost {:?}: {reason}\n", on.host);
         }
+    }
+    text
+}
+
+/// What a host says of the others, where it is worth a line.
+fn across_text(on: &OnHost) -> String {
+    let mut text = String::new();
+    let Some(across) = on.lab.as_ref().and_then(|lab| lab.across.as_ref()) else { return text };
+    for peer in across.peers.iter().filter(|peer| !peer.answers) {
+        let (host, peer) = (&on.host, &peer.host);
+        text +=
+            &format!("\nhost {host:?}: {peer:?} does not answer, so links to it have no carrier\n");
+    }
+    if across.foreign_frames > 0 {
+        let frames = count(usize::try_from(across.foreign_frames).unwrap_or(usize::MAX), "frame");
+        let host = &on.host;
+        text += &format!("\nhost {host:?}: dropped {frames} that came from no host of the lab\n");
     }
     text
 }
@@ -376,7 +395,7 @@ pub(crate) fn exec(lab: Option<&str>, args: &Exec, on: &Path) -> Result<i32> {
         command: args.command.clone(),
         no_root: args.no_root,
     };
-    remote::enter(host, &asked).map_err(|trouble| refusal(&[trouble], ""))
+    remote::enter(host, &asked, Input::Own).map_err(|trouble| refusal(&[trouble], ""))
 }
 
 /// `netloom ping --all --on HOSTS -l LAB`
