@@ -85,6 +85,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Import(args) => foreign::import(&args),
         Verb::Export(Export::Lab(args)) => saved::export(lab, &args),
         Verb::Export(Export::Containerlab(args)) => foreign::export(&args),
+        Verb::Export(Export::Kubernetes(args)) => over::pods::export(&args),
         Verb::Schema => files::schema(),
         Verb::Graph(args) => files::graph(&wish, &args),
         Verb::Completions { shell } => files::completions(shell),

@@ -19,6 +19,7 @@ mod frr;
 mod gns3;
 mod imunes;
 mod kathara;
+pub mod kubernetes;
 mod ledger;
 mod mininet;
 mod netlab;

@@ -674,6 +674,63 @@ fn logs_and_captures_are_those_of_the_hosts_that_have_nodes_and_links() {
 }
 
 #[test]
+fn manifests_of_kubernetes_fit_its_schemas_and_their_pods_are_hosts() {
+    needs!("kubernetes-validate");
+    let machine = machine!();
+    let scratch = machine.scratch();
+    let lab = "name: grid\nnodes:\n  \"n{i}\": {for: {i: 0..5}, limits: {memory: 64MiB, cpu: 50%}}\nlinks:\n  \
+               - {ends: [\"n{i}\", \"n{i+1}\"], for: {i: 0..4}}\nplace: {n5: part-0}\n";
+    scratch.file("grid.yaml", lab);
+    let export = ["export", "kubernetes", "grid.yaml", "--parts", "3"];
+    let text = machine.netloom(export).ok();
+    let validate = |name: &str, text: &str| {
+        let file = scratch.file(name, text);
+        let words = ["--kubernetes-version", "1.37", "--strict"];
+        netloom_kit::Run::new(
+            "/usr/local/lib/netloom-peers/kubernetes-validate/bin/kubernetes-validate",
+        )
+        .args(words)
+        .args([&file])
+        .finish()
+    };
+    validate("good.yaml", &text).code(0);
+    for (good, bad) in [("completions: 3", "completions: many"), ("maxSkew: 1", "skew: 1")] {
+        let wrong = text.replacen(good, bad, 1);
+        assert_ne!(wrong, text);
+        assert!(!validate("bad.yaml", &wrong).status.success(), "{bad}");
+    }
+    // The lab file is in it whole, and room is asked for the part that needs most.
+    let indented: String = lab.lines().map(|line| format!("    {line}\n")).collect();
+    assert!(text.contains(&format!("  lab.yaml: |2\n{indented}---\n")), "{text}");
+    assert!(text.contains("cpu: 1000m") && text.contains("completionMode: Indexed"), "{text}");
+    // The pods that the job made.
+    let pod = |index: u32| {
+        serde_json::json!({
+            "metadata": {
+                "name": format!("netloom-grid-{index}-abcde"),
+                "namespace": "default",
+                "annotations": {"batch.kubernetes.io/job-completion-index": index.to_string()},
+            },
+            "status": {"phase": "Running", "podIP": format!("10.244.{index}.7")},
+        })
+    };
+    let pods = |count: u32| serde_json::json!({"items": (0..count).map(pod).collect::<Vec<_>>()});
+    scratch.file("pods.json", pods(3).to_string());
+    let of_pods = [&export[..], &["--pods", "pods.json", "-o", "hosts.yaml"]].concat();
+    machine.netloom(&of_pods).finish().code(0);
+    let check = ["check", "grid.yaml", "--on", "hosts.yaml", "--json"];
+    let found = machine.netloom(check).finish().code(0).json();
+    let hosts = found["hosts"].as_array().expect("a list");
+    assert_eq!((hosts.len(), &hosts[2]["underlay"]), (3, &"10.244.2.7".into()));
+    assert_eq!(found["nodes"]["n5"], "part-0");
+    scratch.file("pods.json", pods(2).to_string());
+    machine.netloom(&of_pods).finish().code(2).says("pods.json: no pod runs for part 2");
+    scratch.file("grid.yaml", lab.replace("part-0", "part-3"));
+    machine.netloom(export).finish().code(2).says("the hosts are part-0 to part-2");
+    machine.untouched();
+}
+
+#[test]
 fn nodes_of_a_lab_are_hosts_with_agents_of_their_own() {
     root_only!("a node has a lab in it");
     needs!("ip", "ping");

@@ -163,6 +163,20 @@ const USES: &[Uses] = &[
         &[
             ("netloom export lab -o lab.yaml", "a running lab as a lab file"),
             ("netloom export containerlab lab.yaml", "a lab for containerlab"),
+            ("netloom export kubernetes lab.yaml --parts 3", "pods for the parts of a lab"),
+        ],
+    ),
+    uses(
+        "export kubernetes",
+        &[
+            (
+                "netloom export kubernetes lab.yaml --parts 3 | kubectl apply -f -",
+                "a job of three pods",
+            ),
+            (
+                "netloom export kubernetes lab.yaml --parts 3 --pods pods.json -o hosts.yaml",
+                "the hosts file of its pods",
+            ),
         ],
     ),
     uses(

@@ -68,6 +68,8 @@ pub(crate) struct Import {
 pub(crate) enum Export {
     /// Write a lab as a topology of containerlab.
     Containerlab(ExportContainerlab),
+    /// Write manifests of Kubernetes for the hosts of a lab, a pod each, and the hosts file of the pods.
+    Kubernetes(ExportKubernetes),
     /// Write the lab file of a running lab, with what was changed by hand.
     Lab(ExportLab),
 }
@@ -100,4 +102,26 @@ pub(crate) struct ExportContainerlab {
     /// Print the report as JSON, with the topology in it unless it is written to a file.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+// `export kubernetes`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportKubernetes {
+    /// The lab file.
+    pub(crate) file: PathBuf,
+    /// How many pods, each of which makes a part of the lab.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) parts: u32,
+    /// The image of the pods, which has netloom, and `sleep`.
+    #[arg(long, default_value = concat!("netloom:", env!("CARGO_PKG_VERSION")))]
+    pub(crate) image: String,
+    /// Write the hosts file of the pods instead: what `kubectl get pods -o json` printed of the job's.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) pods: Option<PathBuf>,
+    /// The MTU of the network between the pods.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=65535))]
+    pub(crate) pod_mtu: u32,
+    /// The file to write; without it, it goes to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }

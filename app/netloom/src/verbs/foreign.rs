@@ -123,7 +123,7 @@ fn base(output: &Path, folder: &Path) -> String {
 }
 
 /// Writes a file as a whole.
-pub(super) fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<()> {
     if !force && path.exists() && whole_file::is_replaced(path) {
         return Err(Usage(format!("{path:?} is there already; --force replaces it")).into());
     }

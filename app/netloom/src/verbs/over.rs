@@ -9,6 +9,7 @@ pub(crate) mod agent;
 mod driver;
 pub(crate) mod elsewhere;
 mod message;
+pub(crate) mod pods;
 mod remote;
 mod transport;
 pub(crate) mod verbs;
