@@ -378,8 +378,8 @@ pub struct Traffic {
     pub rx_bytes: u64,
     /// Frames received.
     pub rx_packets: u64,
-    /// Frames lost at reception: dropped or broken, and those for which its receive queue had no room, as the switch's port
-    /// or the door before it counts them. Between two nodes these count as `tx_lost` of the other one.
+    /// Frames lost at reception: those for which its receive queue had no room, as the switch's port or the door before it counts them.
+    /// Between two nodes these count as `tx_lost` of the other one. Frames that no protocol of the node takes are not lost.
     pub rx_lost: u64,
     /// Bytes sent.
     pub tx_bytes: u64,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, Run, machine, root_only, wait_until};
+use netloom_tests_e2e::{Machine, Run, machine, needs, root_only, wait_until};
 use serde_json::Value;
 
 /// Frames of a flood.
@@ -179,6 +179,36 @@ fn what_a_full_receive_queue_loses_behind_a_wire_is_told() {
     assert!(queue > 0, "{read} were read: {view}");
     assert_eq!(of_interface(&view, "rx_lost"), queue, "{view}");
     assert_eq!(on_link(&machine.link("a:eth0"), "a:eth0"), queue);
+    machine.down();
+}
+
+/// Sends 50 frames of a protocol that no node has (0x88b5, for local experiments: IEEE 802) to all, by the interface `argv[1]`.
+const UNCLAIMED: &str = r#"
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind((sys.argv[1], 0))
+for _ in range(50): out.send(bytes.fromhex('ffffffffffff02000000000188b5') + bytes(46))
+"#;
+
+#[test]
+fn a_frame_of_a_protocol_that_nobody_has_is_not_lost() {
+    needs!("python3");
+    let machine = machine!();
+    machine
+        .up("name: strange\npool: {ipv6: none}\nswitches: {s: {}}\nnodes: {a: {}, b: {}, c: {}}\n\
+         links: [[a, b], ['a:eth1', s], [s, c]]\n");
+    for (interface, other) in [("eth0", "b"), ("eth1", "c")] {
+        let received = || of_interface(&machine.node(other), "rx_packets");
+        let before = received();
+        machine.exec("a", &["python3", "-c", UNCLAIMED, interface]).finish().code(0);
+        wait_until("all frames arrive", SOON, || (received() >= before + 50).then_some(()));
+        assert_eq!(of_interface(&machine.node(other), "rx_lost"), 0);
+    }
+    for link in ["a:eth0", "a:eth1", "c:eth0"] {
+        assert_eq!(machine.link(link)["lost"], serde_json::json!([]), "{link}");
+    }
+    let told = machine.ok("status").text();
+    assert!(!told.contains("dropped: "), "{told}");
     machine.down();
 }
 

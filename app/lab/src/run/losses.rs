@@ -2,8 +2,11 @@
 //! network stack of a node.
 //!
 //! A link is a chain of veth pairs. What a pair loses is counted at the end that sends (`tx_dropped`: the other end's receive
-//! queue was full), and most of it at the end that receives, too (`rx_dropped`: a processor's backlog was full, the frame
-//! longer than the MTU): so a pair has lost the larger of the two. Counters of the lab's processes are in their own books.
+//! queue or a processor's backlog was full, the frame longer than the MTU; `veth_xmit` counts whatever `veth_forward_skb` refuses),
+//! and most of it at the end that receives, too (`rx_dropped`). What a wire hands over to an interface of the core is
+//! counted there alone: so a pair has lost the larger of the two. In a node `rx_dropped` says nothing: frames that arrived and that no
+//! protocol of the node takes, as LLDP or the messages of a bridge's spanning tree, count there as well
+//! (`__netif_receive_skb_core`). Counters of the lab's processes are in their own books.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -98,15 +101,8 @@ impl Between {
         self.core.get(&index).copied()
     }
 
-    /// Frames for the node at an end of a link that the interface before it, in no node, could not hand over to the node's,
-    /// which has these counters.
-    pub(super) fn not_handed_over(
-        &self,
-        state: &State,
-        link: &PlannedLink,
-        side: usize,
-        own: &view::Traffic,
-    ) -> u64 {
+    /// Frames for the node at an end of a link that the interface before it, in no node, could not hand over to the node's.
+    pub(super) fn not_handed_over(&self, state: &State, link: &PlannedLink, side: usize) -> u64 {
         let before = match state.form(link) {
             LinkForm::Wired => self.in_core(link.hidden_index(side)),
             LinkForm::Joined => self.in_core(link.inner_index(side)),
@@ -118,8 +114,7 @@ impl Between {
             }
             _ => self.at(state, link, 1 - side),
         };
-        // What the node's end counted itself is in both.
-        before.map_or(0, |before| before.tx_lost.saturating_sub(own.rx_lost))
+        before.map_or(0, |before| before.tx_lost)
     }
 }
 
@@ -161,20 +156,21 @@ pub(super) fn of_link(
 ) -> Vec<LossView> {
     let state = sources.state;
     let end = |side: usize| between.at(state, link, side).or_else(|| node(side));
+    let into = |side: usize| between.at(state, link, side);
     let mut all = Vec::new();
     for from in [0, 1] {
         let to = 1 - from;
         let pairs: Vec<Pair> = match state.form(link) {
             LinkForm::Wired => {
                 let hidden = |side: usize| between.in_core(link.hidden_index(side));
-                vec![(end(from), hidden(from)), (hidden(to), end(to))]
+                vec![(end(from), hidden(from)), (hidden(to), into(to))]
             }
             LinkForm::Joined => {
                 let inner = |side: usize| between.in_core(link.inner_index(side));
-                vec![(end(from), inner(from)), (inner(to), end(to))]
+                vec![(end(from), inner(from)), (inner(to), into(to))]
             }
             LinkForm::Beside => beside(state, link, between, from, &end),
-            _ => vec![(end(from), end(to))],
+            _ => vec![(end(from), into(to))],
         };
         let name = &state.plan.end_text(&link.ends[from]);
         let loss = |cause: &str, packets| LossView {
@@ -211,17 +207,16 @@ fn beside(
 ) -> Vec<Pair> {
     let to = 1 - from;
     let separate = |side: usize| is_separate(state, link, side);
-    let middle = |side: usize| match separate(side) {
-        true => between.in_core(link.outer_index(side)),
-        false => end(side),
-    };
+    let outer = |side: usize| between.in_core(link.outer_index(side)).filter(|_| separate(side));
     let inner = |side: usize| between.in_core(link.inner_index(side));
-    let mut pairs = vec![(middle(from), middle(to))];
+    let sends = if separate(from) { outer(from) } else { end(from) };
+    let receives = if separate(to) { outer(to) } else { between.at(state, link, to) };
+    let mut pairs = vec![(sends, receives)];
     if separate(from) {
         pairs.push((end(from), inner(from)));
     }
     if separate(to) {
-        pairs.push((inner(to), end(to)));
+        pairs.push((inner(to), between.at(state, link, to)));
     }
     pairs
 }

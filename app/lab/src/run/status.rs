@@ -365,10 +365,9 @@ pub(super) fn interface_statuses(
         if let (Some(traffic), Some(side)) =
             (&mut shown.traffic, link.ends.iter().position(|end| *end == here))
         {
-            let more = between.not_handed_over(state, link, side, traffic);
-            traffic.rx_lost += more;
-            // Lost before the interface could count them, but meant for it.
-            queue += more;
+            // Lost before the interface, but meant for it. What it counts itself may have arrived.
+            traffic.rx_lost = between.not_handed_over(state, link, side);
+            queue += traffic.rx_lost;
         }
         shown
     });
