@@ -65,12 +65,12 @@ function changed(): void {
   for (const listener of listeners) listener();
 }
 
-async function run(link: string, filter: string): Promise<void> {
+async function run(link: string, filter: string, own: boolean): Promise<void> {
   const capture: Capture = { stop: new AbortController(), pieces: [], blocks: new Blocks(), runs: true, why: null, full: false };
   captures.set(link, capture);
   changed();
   try {
-    const reader = await stream(`${path("links", link)}/capture?filter=${encodeURIComponent(filter)}`, capture.stop.signal);
+    const reader = await stream(`${path("links", link)}/capture?filter=${encodeURIComponent(filter)}&own=${own}`, capture.stop.signal);
     let bytes = 0;
     for (;;) {
       const { value, done } = await reader.read();
@@ -104,6 +104,7 @@ function fileName(link: string): string {
 export function CaptureOf({ store, link }: { store: Store; link: string }) {
   const [, again] = useState(0);
   const [filter, setFilter] = useState("");
+  const [own, setOwn] = useState(false);
   useEffect(() => {
     const listener = () => again((count) => count + 1);
     listeners.add(listener);
@@ -112,10 +113,10 @@ export function CaptureOf({ store, link }: { store: Store; link: string }) {
   const capture = captures.get(link);
   const lab = quoted(store.lab?.name ?? "");
   const wanted = filter.trim();
-  const words = ["netloom -l", lab, "capture", quoted(`link:${link}`), "-w", "FILE.pcapng", ...(wanted ? ["--filter", quoted(wanted)] : [])];
+  const words = ["netloom -l", lab, "capture", quoted(`link:${link}`), "-w", "FILE.pcapng", ...(wanted ? ["--filter", quoted(wanted)] : []), ...(own ? ["--own"] : [])];
   const begin = (event: Event) => {
     event.preventDefault();
-    void run(link, wanted);
+    void run(link, wanted, own);
   };
   return (
     <Section title="Capture">
@@ -123,6 +124,10 @@ export function CaptureOf({ store, link }: { store: Store; link: string }) {
         <label class="field">
           Filter
           <input name="capture-filter" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} placeholder="tcp port 80" autocomplete="off" spellcheck={false} disabled={capture?.runs ?? false} />
+        </label>
+        <label class="check">
+          <input type="checkbox" name="capture-own" checked={own} onChange={(event) => setOwn(event.currentTarget.checked)} disabled={capture?.runs ?? false} />
+          with netloom's own probes
         </label>
         {/* Two buttons, by their keys: one that became the other while it is pressed would send the form. */}
         {capture?.runs

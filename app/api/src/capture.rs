@@ -64,8 +64,15 @@ pub(crate) async fn begin(
 ) -> Result<Response, Response> {
     let refused = |status, words: String| Rejection::new(status, words).into_response();
     let query = Query::of(uri.query().unwrap_or_default()).map_err(IntoResponse::into_response)?;
-    query.only(&["filter"]).map_err(IntoResponse::into_response)?;
+    query.only(&["filter", "own"]).map_err(IntoResponse::into_response)?;
     let filter = query.text("filter").unwrap_or_default();
+    let own = match query.text("own") {
+        None | Some("false") => None,
+        Some("true") => Some("--own".into()),
+        Some(_) => {
+            return Err(Rejection::parameter("own", "write true or false").into_response());
+        }
+    };
     if filter.len() > MOST_FILTER {
         let words = format!("filter: longer than {MOST_FILTER} bytes");
         return Err(refused(StatusCode::BAD_REQUEST, words));
@@ -76,7 +83,7 @@ pub(crate) async fn begin(
         refused(StatusCode::SERVICE_UNAVAILABLE, format!("capture: {MOST} run; stop one"))
     })?;
     let words = captures.words.iter().cloned();
-    let words = words.chain([filter.into(), format!("link:{link}").into()]);
+    let words = words.chain([filter.into()]).chain(own).chain([format!("link:{link}").into()]);
     let broken = |e: netloom_sys::Error| {
         refused(StatusCode::INTERNAL_SERVER_ERROR, netloom_sys::describe(&e))
     };

@@ -8,7 +8,7 @@ pub struct Offer {
     /// Arguments with which this program, followed by the name of a node, becomes a shell there on its standard input. With
     /// them the page has terminals.
     pub shell: Option<Vec<OsString>>,
-    /// Arguments with which this program, followed by a filter and `link:NAME`, writes a capture to its standard output. With
+    /// Arguments with which this program, followed by a filter, perhaps `--own`, and `link:NAME`, writes a capture to its standard output. With
     /// them links have captures.
     pub capture: Option<Vec<OsString>>,
     /// Arguments of this program before `export lab` and `apply -`. With them the lab has a file.

@@ -56,6 +56,7 @@ pub(crate) struct Asked {
     control: [Option<PathBuf>; 2],
     snaplen: Option<String>,
     direction: Option<String>,
+    own: bool,
     /// Arguments that are not known.
     unknown: Vec<String>,
 }
@@ -95,6 +96,7 @@ impl Asked {
                 "--extcap-control-out" => asked.control[1] = value().map(PathBuf::from),
                 "--snaplen" => asked.snaplen = value(),
                 "--direction" => asked.direction = value(),
+                "--own" => asked.own = true,
                 "--extcap-version" => drop(joined),
                 "--extcap-reload-option" => drop(value()),
                 _ => asked.unknown.push(flag),
@@ -170,6 +172,7 @@ fn wanted(asked: &Asked) -> Result<Wanted> {
     };
     Ok(Wanted {
         filter: asked.filter.clone().unwrap_or_default(),
+        without_own: !asked.own,
         wish: Wish { direction, ..Wish::default() },
         snaplen,
         ring: RING,
@@ -314,6 +317,7 @@ mod tests {
         let wanted =
             |words: &str| wanted(&asked("netloom", &format!("--capture {words}")).unwrap());
         assert_eq!(wanted("").unwrap().snaplen, 0);
+        assert!(wanted("").unwrap().without_own && !wanted("--own").unwrap().without_own);
         assert_eq!(wanted("--snaplen 96 --direction out").unwrap().wish.direction, Direction::Out);
         assert!(wanted("--snaplen -1").unwrap_err().to_string().contains("a number of bytes"));
         assert!(wanted("--direction up").unwrap_err().to_string().contains("both, in or out"));

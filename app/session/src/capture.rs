@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Wanted {
     /// An expression in libpcap's syntax, in which hosts may be nodes of the lab; empty for all frames.
     pub filter: String,
+    /// Whether frames that netloom itself sends into the lab are left out.
+    pub without_own: bool,
     /// The engine and the direction.
     pub wish: Wish,
     /// How many bytes of each frame are kept; 0 for all.
@@ -80,7 +82,9 @@ impl Prepared {
         format: Format,
     ) -> Result<Prepared> {
         check(&found, &wanted.wish, format)?;
-        let filter = Filter::compile(&wanted.filter, spaces.plan())?;
+        // Into the host's network it sends none.
+        let without_own = wanted.without_own && spaces.plan().is_some();
+        let filter = Filter::compile(&wanted.filter, spaces.plan(), without_own)?;
         if !found.mirrors.is_empty() {
             // Switches live as long as their lab, and so does its core.
             spaces.open(&Space::Core)?;

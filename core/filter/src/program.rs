@@ -13,6 +13,12 @@ pub const MOST_INSNS: usize = 4096;
 /// Words of scratch memory (`BPF_MEMWORDS`).
 pub(crate) const MEMORY: usize = 16;
 
+/// Codes of instructions that [`Program::besides`] writes.
+const JUMP: u16 = 0x05;
+const RETURN: u16 = 0x06;
+const CONSTANT: u16 = 0x00;
+const TO_X: u16 = 0x07;
+
 /// A checked filter in classic BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
@@ -48,6 +54,32 @@ impl Program {
     /// The program that keeps every frame whole.
     pub fn all() -> Program {
         Program { insns: vec![Insn::new(0x06, 0, 0, u32::MAX)], ops: vec![Op::Return(u32::MAX)] }
+    }
+
+    /// The program that keeps what this one keeps, but nothing that `others` matches.
+    ///
+    /// # Errors
+    ///
+    /// Both together are too long; `others` has a verdict that it computes.
+    pub fn besides(&self, others: &Program) -> Result<Program> {
+        let count = others.insns.len();
+        let mut insns = Vec::with_capacity(count + 2 + self.insns.len());
+        for (at, (insn, op)) in others.insns.iter().zip(&others.ops).enumerate() {
+            insns.push(match op {
+                // No match: on behind the last instruction.
+                Op::Return(0) => {
+                    let skip = u32::try_from(count - at - 1).unwrap_or(u32::MAX);
+                    Insn::new(JUMP, 0, 0, skip)
+                }
+                Op::Return(_) => Insn::new(RETURN, 0, 0, 0),
+                Op::ReturnA => return Err(Error::Operation { at, code: insn.code }),
+                _ => *insn,
+            });
+        }
+        // A program begins with A and X at 0.
+        insns.extend([Insn::new(CONSTANT, 0, 0, 0), Insn::new(TO_X, 0, 0, 0)]);
+        insns.extend(&self.insns);
+        Program::new(insns)
     }
 
     /// The instructions, for a socket (`SO_ATTACH_FILTER`).

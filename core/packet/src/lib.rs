@@ -12,6 +12,7 @@ mod frames;
 pub mod headers;
 mod identity;
 pub mod merge;
+pub mod own;
 pub mod segment;
 pub mod vnet;
 

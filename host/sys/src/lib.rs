@@ -46,6 +46,7 @@ pub mod socket_filter;
 pub mod space;
 pub mod subordinate;
 pub mod sysctl;
+pub mod tcp;
 pub mod terminal;
 pub mod title;
 pub mod trusted;

@@ -13,6 +13,7 @@ mod binds;
 mod broken_files;
 mod capture;
 mod capture_order;
+mod capture_own;
 mod capture_sink;
 mod capture_twice;
 mod check;

@@ -86,7 +86,9 @@ fn a_links_frames_come_as_a_file_while_somebody_reads_them() {
     let path = format!("/v1/links/{LINK}/capture");
     let (head, _) = Chunks::ask(&page.link, "/v1/links/nothing/capture");
     assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
-    for query in ["?filter=tcp+port+x", "?filter=%FF", "?filters=tcp", "?filter=tcp&filter=udp"] {
+    for query in
+        ["?filter=tcp+port+x", "?filter=%FF", "?filters=tcp", "?filter=tcp&filter=udp", "?own=x"]
+    {
         let (head, _) = Chunks::ask(&page.link, &format!("{path}{query}"));
         assert!(head.starts_with("HTTP/1.1 400 "), "{query}: {head}");
     }

@@ -31,6 +31,9 @@ pub(crate) struct Capture {
     /// Only frames that match this expression.
     #[arg(short, long, value_name = "EXPRESSION", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
+    /// Capture what netloom itself sends into the lab, too: echo requests of `ping`, probes of `why`, and their answers.
+    #[arg(long)]
+    pub(crate) own: bool,
     /// Keep this many bytes of each frame; 0 for all.
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) snaplen: u32,

@@ -68,6 +68,7 @@ fn wanted(args: &Capture) -> Result<Wanted> {
     };
     Ok(Wanted {
         filter: args.filter.clone(),
+        without_own: !args.own,
         wish: Wish { engine, fast: args.fast, sink: args.sink, direction },
         snaplen: args.snaplen,
         ring: usize::try_from(args.ring).context("--ring: more than can be addressed")?,

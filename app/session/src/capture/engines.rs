@@ -34,6 +34,7 @@ struct Common {
     machine: Arc<Machine>,
     filter: Option<Program>,
     text: Option<String>,
+    whole_text: Option<String>,
     snaplen: u32,
     ring: usize,
     threads: usize,
@@ -49,6 +50,7 @@ impl Common {
             machine: Arc::new(Machine::probe()),
             filter: filter.program.clone(),
             text: filter.text(),
+            whole_text: filter.whole(),
             snaplen: wanted.snaplen,
             ring: wanted.ring,
             threads: wanted.threads,
@@ -227,7 +229,7 @@ impl Tapped {
                     snaplen: if common.snaplen == 0 { WHOLE } else { common.snaplen },
                     buffer_bytes: common.ring,
                     promiscuous: common.promiscuous,
-                    filter: common.text.clone(),
+                    filter: common.whole_text.clone(),
                     // Frames that others wait for must not be delayed further.
                     timeout_ms: if common.merged { 10 } else { 0 },
                     ..LiveOptions::default()

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use netloom_model::lookup::slot;
 use netloom_packet::checksum::checksum;
-use netloom_sys::random;
+use netloom_packet::own;
+use netloom_sys::{random, tcp};
 use netloom_why::{Outcome, Protocol};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
@@ -38,6 +39,7 @@ impl Echo {
         let (mut id, mut mark) = ([0; 2], [0; MARK]);
         random::fill(&mut id)?;
         random::fill(&mut mark)?;
+        mark[..own::MARK.len()].copy_from_slice(&own::MARK);
         Ok(Echo { id: u16::from_ne_bytes(id), mark })
     }
 
@@ -98,7 +100,7 @@ impl Probe {
                 "one request for a connection from port {} to port {port}, reset if it is accepted",
                 self.port
             ),
-            Protocol::Udp => format!("empty datagrams from port {} to port {port}", self.port),
+            Protocol::Udp => format!("datagrams of 8 bytes from port {} to port {port}", self.port),
         }
     }
 
@@ -118,8 +120,9 @@ impl Probe {
                 rustix::net::sendto(&self.fd, &echo, SendFlags::empty(), &to).map(drop)
             }
             Protocol::Tcp => rustix::net::connect(&self.fd, &to),
-            Protocol::Udp => rustix::net::connect(&self.fd, &to)
-                .and_then(|()| rustix::net::send(&self.fd, &[], SendFlags::empty()).map(drop)),
+            Protocol::Udp => rustix::net::connect(&self.fd, &to).and_then(|()| {
+                rustix::net::send(&self.fd, &own::MARK, SendFlags::empty()).map(drop)
+            }),
         };
         match sent {
             Ok(()) | Err(Errno::INPROGRESS) => None,
@@ -194,6 +197,8 @@ fn socket(protocol: Protocol, source: IpAddr) -> io::Result<OwnedFd> {
     if protocol == Protocol::Tcp {
         // Closing resets the connection: no end of it waits (tcp(7), TIME_WAIT).
         sockopt::set_socket_linger(&fd, Some(Duration::ZERO))?;
+        // So that captures can leave it out. Where the kernel refuses that, they show it.
+        let _ = tcp::begin_at(fd.as_fd(), own::SEQUENCE);
     }
     let any = match source {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
