@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use netloom_tests_e2e::browser::Browser;
 use netloom_tests_e2e::live::SOON;
-use netloom_tests_e2e::{Machine, machine, needs, pair, wait_until, with_command_line};
+use netloom_tests_e2e::{Machine, kill, machine, needs, pair, wait_until, with_command_line};
 
 use super::page_browser::{Page, shows};
 
@@ -147,6 +147,40 @@ fn what_runs_in_a_terminal_ends_with_it_and_with_its_page() {
     drop(page);
     ended(&program(3));
     drop(browser);
+    machine.down();
+}
+
+#[test]
+fn a_terminal_lives_on_while_its_lab_is_adopted_and_ends_with_its_node() {
+    needs!("chromium", "chromedriver");
+    let machine = machine!();
+    let file = machine.file(&pair(""));
+    machine.up_file(&file);
+    let (page, browser) = opened(&machine);
+    enter(&browser, "a");
+    browser.keys("kept=$((6 * 7)); echo $kept\n");
+    line(&browser, "42");
+    kill(machine.lab_process());
+    browser.until("document.body.dataset.hearing === 'away'");
+    browser.keys("echo alone $kept\n");
+    line(&browser, "alone 42");
+    machine.up_file(&file);
+    browser.until("document.body.dataset.hearing === 'live'");
+    browser.keys("echo adopted $kept\n");
+    line(&browser, "adopted 42");
+    assert_eq!(browser.text(".terminal-state"), "");
+    // Without its node there is no shell; the new node's begins when it is wanted.
+    machine.netloom(["down"]).finish().code(0);
+    browser.until("document.querySelector('.terminal-state')?.innerText.startsWith('ended')");
+    machine.up_file(&file);
+    browser.until("document.body.dataset.hearing === 'live'");
+    browser.click("#terminal-again");
+    browser.until("document.querySelector('.terminal-state')?.innerText === ''");
+    browser.run("document.querySelector('.xterm-helper-textarea').focus()");
+    browser.keys("echo new $kept $NETLOOM_NODE\n");
+    line(&browser, "new a");
+    drop(browser);
+    drop(page);
     machine.down();
 }
 
