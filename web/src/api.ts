@@ -63,6 +63,20 @@ export async function stream(path: string, signal: AbortSignal): Promise<Readabl
   return answer.body.getReader();
 }
 
+/** The same by lines of JSON. */
+export async function lines<T>(path: string, signal: AbortSignal, take: (line: T) => void): Promise<void> {
+  const reader = await stream(path, signal);
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
+    rest = parts.pop()!;
+    for (const part of parts) take(JSON.parse(part) as T);
+  }
+}
+
 /** The path of an object of this kind. */
 export function path(kind: "nodes" | "links" | "switches", name: string): string {
   return `/v1/${kind}/${encodeURIComponent(name)}`;

@@ -1,7 +1,8 @@
 // What is marked on the map: links that packets crossed, with their direction, and the slices that links belong to. No drawing.
 
 import type { Store } from "./store";
-import type { PacketSeen, SlicesShown, WhyReport, WhyWay } from "./types";
+import { milliseconds } from "./text";
+import type { MeasuredBlock, PacketSeen, SlicesShown, WhyReport, WhyWay } from "./types";
 
 /** How a link is marked. */
 export interface Mark {
@@ -12,6 +13,8 @@ export interface Mark {
   some: number;
   /** Something that should have passed here did not. */
   lost: boolean;
+  /** What is said at the link instead of its rate. */
+  words?: string;
 }
 
 export type Marks = Map<string, Mark>;
@@ -114,6 +117,21 @@ export function ways(report: WhyReport, store: Store): Marks {
   const marks: Marks = new Map();
   markWay(marks, report.there, store);
   if (report.back) markWay(marks, report.back, store);
+  return marks;
+}
+
+/** The hops of a way and of the way back in their last blocks: the links with what they lost, and how long packets took. */
+export function measured(blocks: MeasuredBlock[], store: Store): Marks {
+  const marks: Marks = new Map();
+  for (const { hop, from, sent, lost, sampled } of blocks.flatMap(({ hops }) => hops)) {
+    const at = hopLink(from, store);
+    if (!at || hop !== `link ${at.link}`) continue;
+    const mark = markOf(marks, at.link);
+    mark[at.away] += sent;
+    mark.lost ||= lost > 0;
+    const words = [...(sampled ? [milliseconds(sampled.mean_ns / 1000)] : []), ...(lost > 0 ? [`−${lost}`] : [])].join(" ");
+    mark.words = [mark.words, words].filter(Boolean).join(" / ");
+  }
   return marks;
 }
 

@@ -173,18 +173,24 @@ export function Marker({ store, marked, mark }: { store: Store; marked: { title:
   const [what, setWhat] = useState<string[] | null>(null);
   const [found, setFound] = useState({ count: 0, more: false });
   const [at, setAt] = useState<number | null>(null);
+  // An answer may come after the end, before that is drawn.
+  const goes = useRef(false);
   const key = JSON.stringify([what, at]);
   const span = () => (at === null ? { last_ms: WINDOW_MS } : { since_ns: nanoseconds(at - WINDOW_MS / 1000), until_ns: nanoseconds(at) });
   const why = useAsking(what !== null, () => ({ what: what ?? [], ...span(), most: MOST_MARKED }), ({ packets, more }) => {
+    if (!goes.current) return;
     setFound({ count: new Set(packets.map(({ packet, from, to }) => `${packet} ${from} ${to}`)).size, more });
     mark({ title: text, marks: crossed(packets, store), live: true });
   }, key, at !== null);
   // What somebody else marks takes the place of the filter.
   const displaced = marked !== null && !marked.live;
   useEffect(() => {
-    if (displaced) setWhat(null);
+    if (!displaced) return;
+    goes.current = false;
+    setWhat(null);
   }, [displaced]);
   const stop = () => {
+    goes.current = false;
     setWhat(null);
     setAt(null);
     mark(null);
@@ -199,6 +205,7 @@ export function Marker({ store, marked, mark }: { store: Store; marked: { title:
           event.preventDefault();
           const words = question(text, store);
           setFound({ count: 0, more: false });
+          goes.current = true;
           setWhat(words);
           mark({ title: text, marks: new Map(), live: true });
         }}

@@ -1,12 +1,12 @@
 // Whether one node reaches another, and why not: `ping` and `netloom why` from the page, with the ways on the map.
 
-import { useState } from "preact/hooks";
-import { ask, path } from "./api";
-import { type Marks, ways } from "./marks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, lines, path } from "./api";
+import { type Marks, measured, ways } from "./marks";
 import { Badge, Command, type Tone, Trouble } from "./parts";
 import type { Store } from "./store";
-import { quoted, shown } from "./text";
-import type { PairReachability, WhyCause, WhyReport } from "./types";
+import { count, milliseconds, quoted, shown } from "./text";
+import type { MeasuredBlock, PairReachability, WhyCause, WhyReport } from "./types";
 
 /** Marks that a panel puts on the map, with the words that say what they are. */
 export type Marking = (marked: { title: string; marks: Marks; live?: boolean } | null) => void;
@@ -17,10 +17,6 @@ const VERDICT: Record<WhyReport["verdict"], { tone: Tone; words: string }> = {
   stopped: { tone: "bad", words: "does not arrive" },
   not_known: { tone: "warn", words: "not known" },
 };
-
-function milliseconds(us: number | null): string {
-  return us === null ? "no answer" : `${(us / 1000).toFixed(us < 9995 ? 2 : 1)} ms`;
-}
 
 function Causes({ title, causes }: { title: string; causes: WhyCause[] }) {
   if (causes.length === 0) return null;
@@ -55,7 +51,25 @@ function Why({ report }: { report: WhyReport }) {
   );
 }
 
-type Answered = { ping: PairReachability } | { why: WhyReport } | { wrong: string };
+function Hops({ blocks }: { blocks: MeasuredBlock[] }) {
+  return (
+    <div class="scroll-x" tabIndex={0} role="group" aria-label="Hops">
+      <table class="compact" id="hops">
+        <thead><tr><th scope="col">Hop</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Lost</th><th scope="col" class="number">Mean</th></tr></thead>
+        {blocks.map(({ from, to, hops }, at) => (
+          <tbody key={at}>
+            <tr><th scope="rowgroup" colSpan={4}>{shown(`${from} to ${to}`)}</th></tr>
+            {hops.map(({ hop, sent, lost, sampled }) => (
+              <tr key={hop}><td>{shown(hop)}</td><td class="number">{count(sent)}</td><td class={lost > 0 ? "number bad" : "number"}>{count(lost)}</td><td class="number">{sampled ? milliseconds(sampled.mean_ns / 1000) : "–"}</td></tr>
+            ))}
+          </tbody>
+        ))}
+      </table>
+    </div>
+  );
+}
+
+type Answered = { ping: PairReachability } | { blocks: MeasuredBlock[] } | { why: WhyReport } | { wrong: string };
 
 export function Reach({ store, from, to, mark }: { store: Store; from: string; to: string; mark: Marking }) {
   const [target, setTarget] = useState(to);
@@ -82,6 +96,27 @@ export function Reach({ store, from, to, mark }: { store: Store; from: string; t
     mark({ title: `${from} to ${wanted}`, marks: ways(report, store) });
     return { why: report };
   });
+  const stop = useRef<AbortController | null>(null);
+  useEffect(() => () => stop.current?.abort(), []);
+  // Until it is stopped: each block takes the place of the one before it.
+  const measure = () => run(async () => {
+    const own = (stop.current = new AbortController());
+    const blocks = new Map<string, MeasuredBlock>();
+    try {
+      await lines<MeasuredBlock>(`${path("nodes", from)}/measure?to=${encodeURIComponent(wanted)}`, own.signal, (line) => {
+        if (line.type !== "block") return;
+        blocks.set(`${line.from} ${line.families}`, line);
+        const all = [...blocks.values()];
+        setAnswered({ blocks: all });
+        mark({ title: `${from} to ${wanted}, hop by hop`, marks: measured(all, store) });
+      });
+    } catch (error) {
+      if (!own.signal.aborted) throw error;
+    } finally {
+      stop.current = null;
+    }
+    return { blocks: [...blocks.values()] };
+  });
   const wrongService = service.trim() !== "" && !known;
   return (
     <form
@@ -107,15 +142,19 @@ export function Reach({ store, from, to, mark }: { store: Store; from: string; t
       <div class="buttons">
         <button type="submit" class="primary" id="ask-why" disabled={busy || wanted === "" || wrongService}>Why</button>
         <button type="button" id="ask-ping" disabled={busy || !store.nodes.has(wanted)} onClick={() => void ping()}>Ping</button>
-        {busy && <span class="muted" role="status">asking …</span>}
+        {stop.current
+          ? <button key="stop" type="button" id="stop-measure" onClick={() => stop.current?.abort()}>Stop</button>
+          : <button key="start" type="button" id="ask-measure" disabled={busy || !store.nodes.has(wanted)} onClick={() => void measure()}>Measure</button>}
+        {busy && <span class="muted" role="status">{stop.current ? "measuring …" : "asking …"}</span>}
         {wrongService && <span class="muted">write it as 80/tcp or 53/udp</span>}
       </div>
       {answered && "wrong" in answered && <Trouble words={answered.wrong} />}
       {answered && "why" in answered && <Why report={answered.why} />}
+      {answered && "blocks" in answered && <Hops blocks={answered.blocks} />}
       {answered && "ping" in answered && (
         <ul class="plain-list" id="pinged" role="status">
           {answered.ping.families.map(({ version, address, rtt_us }) => (
-            <li key={version}><span>{shown(address)}</span><span>{rtt_us.map(milliseconds).join(", ")}</span></li>
+            <li key={version}><span>{shown(address)}</span><span>{rtt_us.map((us) => (us === null ? "no answer" : milliseconds(us))).join(", ")}</span></li>
           ))}
         </ul>
       )}

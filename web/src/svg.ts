@@ -105,7 +105,7 @@ class LinkElement {
     set(this.box, { x: fixed(-width / 2), width: fixed(width), height, y: -height / 2, rx: height / 2 });
     say(this.words, text);
     set(this.rate, rateAt(of, of.wire !== null));
-    say(this.rate, of.rate ?? "");
+    say(this.rate, mark?.words ?? of.rate ?? "");
   }
 
   private tint(d: string, width: number, slices: number[]): void {

@@ -7,10 +7,10 @@ import { linkOfPort, place } from "./marks";
 import { Badge, type Choose, Command, Facts, Pick, Section, Trouble, useAnswer, useStore } from "./parts";
 import type { Store } from "./store";
 import { age, count, quoted, rate, shown, things } from "./text";
-import type { FlowShown, FlowTraced, MacTable, SwitchPort, SwitchShown, SwitchStatus } from "./types";
+import type { FlowEntry, FlowShown, FlowTraced, MacTable, SwitchPort, SwitchShown, SwitchStatus } from "./types";
 
 const EVERY_MS = 3000;
-const MOST_ADDRESSES = 200;
+const MOST_ROWS = 200;
 
 interface Row {
   number: number | null;
@@ -112,7 +112,7 @@ function Addresses({ tables, rows }: { tables: MacTable[]; rows: Row[] }) {
           <tr><th scope="col">Address</th>{vlans && <th scope="col" class="number">VLAN</th>}<th scope="col">Behind</th><th scope="col" class="number">Age</th></tr>
         </thead>
         <tbody>
-          {entries.slice(0, MOST_ADDRESSES).map(({ mac, vlan, port, age: seconds }) => (
+          {entries.slice(0, MOST_ROWS).map(({ mac, vlan, port, age: seconds }) => (
             <tr key={`${mac} ${vlan} ${port}`}>
               <th scope="row"><code>{shown(mac)}</code></th>
               {vlans && <td class="number">{vlan}</td>}
@@ -122,9 +122,42 @@ function Addresses({ tables, rows }: { tables: MacTable[]; rows: Row[] }) {
           ))}
         </tbody>
       </table>
-      {entries.length > MOST_ADDRESSES && <p class="muted">and {count(entries.length - MOST_ADDRESSES)} more</p>}
+      <More all={entries.length} />
     </div>
   );
+}
+
+/** The entries of an OpenFlow switch by table, in the order in which they are looked at. */
+function Flows({ one }: { one: SwitchStatus }) {
+  const { answer, why } = useAnswer<FlowEntry[]>(`${path("switches", one.name)}/flows`, EVERY_MS);
+  if (why) return <Trouble words={why} />;
+  if (answer?.length === 0) return <p class="muted">It has no entry.</p>;
+  return (
+    <div class="scroll-x" tabIndex={0} role="group" aria-label="Flow entries">
+      <table class="compact" id="flows">
+        <thead>
+          <tr><th scope="col" class="number">Table</th><th scope="col" class="number">Priority</th><th scope="col">Match</th><th scope="col">Does</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Age</th></tr>
+        </thead>
+        <tbody>
+          {answer?.slice(0, MOST_ROWS).map((entry) => (
+            <tr key={`${entry.table} ${entry.priority} ${entry.match}`}>
+              <td class="number">{entry.table}</td>
+              <td class="number">{entry.priority}</td>
+              <th scope="row"><code>{shown(entry.match || "any")}</code></th>
+              <td><code>{shown(entry.actions || "drop")}</code></td>
+              <td class="number">{count(entry.packets)}</td>
+              <td class="number">{age(entry.age_s)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <More all={answer?.length ?? 0} />
+    </div>
+  );
+}
+
+function More({ all }: { all: number }) {
+  return all > MOST_ROWS ? <p class="muted">and {count(all - MOST_ROWS)} more</p> : null;
 }
 
 /** What the switch would do with a frame: nothing is sent. */
@@ -287,6 +320,8 @@ function FlowPanel({ store, one, choose }: KindProps) {
         {why && <Trouble words={why} />}
       </Section>
       <Section title="Trace a frame"><Trace lab={lab} name={one.name} rows={rows} choose={choose} /></Section>
+      {/* Below the form, which stays where it is while entries come and go. */}
+      <Section title="Flows"><Flows one={one} /></Section>
       <Section title="About">
         <Facts facts={facts.map(([name, value]) => [shown(name), shown(value)])} />
         <Command lines={[`netloom -l ${quoted(lab)} flow dump ${quoted(one.name)}`]} />

@@ -80,3 +80,7 @@ export function clock(seconds: number): string {
 export function impairments(of: Record<string, string>): string {
   return Object.entries(of).map(([key, value]) => `${key} ${value}`).join(", ");
 }
+
+export function milliseconds(us: number): string {
+  return `${(us / 1000).toFixed(us < 9995 ? 2 : 1)} ms`;
+}

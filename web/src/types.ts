@@ -173,6 +173,15 @@ export interface FlowShown {
   ports?: { number: number; name: string; mac: string; up: boolean; config: string[]; counters: Record<string, number> }[];
 }
 
+export interface FlowEntry {
+  table: number;
+  priority: number;
+  match: string;
+  actions: string;
+  packets: number;
+  age_s: number;
+}
+
 export interface FlowTraced {
   fields?: string;
   steps?: { table: number; entry: string | null }[];
@@ -182,6 +191,15 @@ export interface FlowTraced {
   decided_by?: string;
   packet_ins?: number;
   standalone?: boolean;
+}
+
+/** A line of a measurement that tells of one block of one direction. */
+export interface MeasuredBlock {
+  type: string;
+  from: string;
+  to: string;
+  families: number[];
+  hops: { hop: string; from: string; sent: number; lost: number; sampled: { mean_ns: number } | null }[];
 }
 
 export interface PairReachability {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { goes, making } from "../src/edit";
 import { arrowheads, dashes } from "../src/look";
-import { crossed, linkOfPort, question, slicesOf, ways } from "../src/marks";
+import { crossed, linkOfPort, measured, question, slicesOf, ways } from "../src/marks";
 import { fateWords, summary } from "../src/fates";
 import { merged } from "../src/packets";
 import { arrange, fileLayout, KnownLayout, shape } from "../src/scene";
@@ -48,6 +48,18 @@ test("at a lone link addresses tell the direction, and a link that is gone is le
   const marks = crossed([seen(0, "h1:eth0--s1"), seen(1, "r1:eth1--web:eth0", "8"), seen(2, "gone--s1", "9")], office());
   assert.equal(marks.get("h1:eth0--s1")!.there, 1);
   assert.equal(marks.get("r1:eth1--web:eth0")!.there, 1);
+  assert.equal(marks.size, 2);
+});
+
+test("hops that were measured tell loss and delay at their links, there and back", () => {
+  const hop = (hop: string, from: string, lost: number, mean_ns: number | null) => ({ hop, from, sent: 10, lost, sampled: mean_ns === null ? null : { mean_ns } });
+  const block = (from: string, to: string, hops: ReturnType<typeof hop>[]) => ({ type: "block", from, to, families: [4], hops });
+  const marks = measured([
+    block("h1", "web", [hop("link h1:eth0--s1", "h1:eth0", 0, 50_000), hop("switch s1", "s1/h1:eth0", 0, 9_000), hop("link s1--r1:eth0", "s1/r1:eth0", 3, 12_345_678), hop("node r1", "r1:eth0", 0, 1)]),
+    block("web", "h1", [hop("link s1--r1:eth0", "r1:eth0", 0, null), hop("link h1:eth0--s1", "s1/h1:eth0", 0, 60_000)]),
+  ], office());
+  assert.deepEqual(marks.get("h1:eth0--s1"), { there: 10, back: 10, some: 0, lost: false, words: "0.05 ms / 0.06 ms" });
+  assert.deepEqual(marks.get("s1--r1:eth0"), { there: 10, back: 10, some: 0, lost: true, words: "12.3 ms −3" });
   assert.equal(marks.size, 2);
 });
 

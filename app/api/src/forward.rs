@@ -89,11 +89,19 @@ async fn forward(State(path): State<Arc<PathBuf>>, whole: Whole, request: Reques
 
 /// Whether the lab has what this path names; the answer to be passed on if not.
 pub(crate) async fn exists(socket: &PathBuf, path: &str) -> Result<(), Response> {
+    answer(socket, path).await.map(drop)
+}
+
+/// What the lab answers; that to be passed on if it refuses.
+pub(crate) async fn answer(
+    socket: &PathBuf,
+    path: &str,
+) -> Result<axum::http::Response<hyper::body::Incoming>, Response> {
     let request = Request::get(path).header(header::HOST, "lab").body(Body::empty());
     let request = request
         .map_err(|e| Rejection::new(StatusCode::BAD_REQUEST, e.to_string()).into_response())?;
     match ask(socket, request).await {
-        Ok(answer) if answer.status().is_success() => Ok(()),
+        Ok(answer) if answer.status().is_success() => Ok(answer),
         Ok(answer) => Err(answer.map(Body::new).into_response()),
         Err(rejection) => Err(rejection.into_response()),
     }

@@ -55,7 +55,7 @@ impl Files {
     }
 
     /// Runs this program with these words and this input.
-    async fn run(&self, more: &[&str], input: String) -> Result<String, Rejection> {
+    pub(crate) async fn run(&self, more: &[&str], input: String) -> Result<String, Rejection> {
         let failed = |words: String| Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, words);
         let turn = Arc::clone(&self.room).acquire_owned().await;
         let mut command = Command::new("/proc/self/exe");
@@ -65,10 +65,10 @@ impl Files {
             output(&mut command, input.as_bytes())
         };
         let done = tokio::task::spawn_blocking(run).await.map_err(|_| Rejection::panicked())?;
-        let done = done.map_err(|e| failed(format!("file: {e}")))?;
+        let done = done.map_err(|e| failed(format!("netloom: {e}")))?;
         // With troubles `apply` has done its steps, tells of them, and fails.
         if done.status.success() || !done.stdout.is_empty() {
-            return String::from_utf8(done.stdout).map_err(|e| failed(format!("file: {e}")));
+            return String::from_utf8(done.stdout).map_err(|e| failed(format!("netloom: {e}")));
         }
         let words = String::from_utf8_lossy(&done.stderr);
         let words = words.trim().trim_start_matches("netloom: ");

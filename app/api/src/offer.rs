@@ -11,7 +11,11 @@ pub struct Offer {
     /// Arguments with which this program, followed by a filter, perhaps `--own`, and `link:NAME`, writes a capture to its standard output. With
     /// them links have captures.
     pub capture: Option<Vec<OsString>>,
-    /// Arguments of this program before `export lab` and `apply -`. With them the lab has a file.
+    /// Arguments with which this program, followed by `--` and two nodes, measures between them and writes lines of JSON to its
+    /// standard output. With them nodes have measurements.
+    pub measure: Option<Vec<OsString>>,
+    /// Arguments of this program before `export lab`, `apply -` and `flow dump SWITCH`. With them the lab has a file, and its OpenFlow
+    /// switches show their entries.
     pub file: Option<Vec<OsString>>,
     /// Only what changes nothing; no terminals then.
     pub read_only: bool,

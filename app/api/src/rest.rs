@@ -32,18 +32,21 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::bodies::{Bodies, LAB_FILE, bounded};
 use crate::calls::MOST_THREADS;
-use crate::capture::{self, Captures};
+use crate::capture;
 use crate::connections::{Connections, Doing, Peer, Place};
 use crate::documented::Schemas;
+use crate::flows::{self, Flows};
 use crate::forward;
 use crate::gate::{Gate, admitted};
 use crate::handler::Lab;
 use crate::lab_file::{self, Files};
+use crate::measure;
 use crate::offer::Offer;
 use crate::parameters::{Known, checked};
 use crate::patient::Patient;
 use crate::pnpm::{self, Pnpm};
 use crate::socket::{BACKLOG, peer_is_trusted};
+use crate::streams::Streams;
 use crate::terminal::{self, Terminals};
 use crate::{Result, page, routes};
 
@@ -199,6 +202,8 @@ impl Rest {
         let router = if gate.has_page() { page::added(router) } else { router };
         let mut router = router.with_state(Arc::clone(&socket));
         if let Some(words) = offer.file {
+            let flows = Flows::new(Arc::clone(&socket), Files::new(words.clone()));
+            router = router.route(flows::PATH, get(flows::show).with_state(Arc::new(flows)));
             let route = get(lab_file::show);
             let route = match offer.read_only {
                 true => route.fallback(forward::refuse),
@@ -207,9 +212,14 @@ impl Rest {
             router = router.route(LAB_FILE, route.with_state(Arc::new(Files::new(words))));
         }
         if let Some(words) = offer.capture {
-            let captures = Captures::new(Arc::clone(&socket), words);
+            let captures = Streams::new("capture", Arc::clone(&socket), words);
             let route = get(capture::begin).with_state(Arc::new(captures));
             router = router.route(capture::PATH, route);
+        }
+        if let Some(words) = offer.measure.filter(|_| !offer.read_only) {
+            let measurements = Streams::new("measure", Arc::clone(&socket), words);
+            let route = get(measure::begin).with_state(Arc::new(measurements));
+            router = router.route(measure::PATH, route);
         }
         if let Some(words) = offer.shell.filter(|_| gate.has_page() && !offer.read_only) {
             let terminals = Terminals::new(socket, words, stopping.clone());

@@ -332,6 +332,14 @@ pub(crate) enum Verb {
         #[command(flatten)]
         args: Box<Capture>,
     },
+    /// Measures for its starter, with which it ends.
+    #[command(hide = true)]
+    MeasureProcess {
+        /// The process that starts it.
+        starter: i32,
+        #[command(flatten)]
+        args: Box<Measure>,
+    },
     /// Becomes a shell in a node, on the terminal that is its standard input.
     #[command(hide = true)]
     TerminalProcess {

@@ -124,6 +124,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             roles::begin(starter)?;
             capture::capture(labs::name(lab)?.as_deref(), &args)
         }
+        Verb::MeasureProcess { starter, args } => {
+            roles::begin(starter)?;
+            measure::measure(lab, &args)
+        }
         Verb::Guard(args) => guard::guard(lab, &args),
         Verb::Logs(args) => match &args.on {
             Some(on) => over::elsewhere::logs(lab, &args, on),

@@ -92,6 +92,9 @@ fn a_links_frames_come_as_a_file_while_somebody_reads_them() {
         let (head, _) = Chunks::ask(&page.link, &format!("{path}{query}"));
         assert!(head.starts_with("HTTP/1.1 400 "), "{query}: {head}");
     }
+    // A measurement marks packets.
+    let (head, _) = Chunks::ask(&page.link, "/v1/nodes/a/measure?to=b");
+    assert!(head.starts_with("HTTP/1.1 403 "), "{head}");
     let (head, mut chunks) = Chunks::ask(&page.link, &format!("{path}?filter=icmp"));
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert!(head.to_lowercase().contains("content-type: application/x-pcapng\r\n"), "{head}");

@@ -2,7 +2,10 @@
 
 use netloom_tests_e2e::browser::Browser;
 use netloom_tests_e2e::live::{Held, SOON};
-use netloom_tests_e2e::{Machine, machine, needs, needs_namespaces, wait_until, workspace_root};
+use netloom_tests_e2e::{
+    Machine, machine, needs, needs_namespaces, root_only, wait_until, with_command_line,
+    workspace_root,
+};
 
 use super::page_browser::{Page, shows};
 
@@ -192,6 +195,55 @@ fn fates_tell_what_a_wire_does_and_a_known_lab_is_laid_out_once() {
 }
 
 #[test]
+fn a_measurement_goes_on_hop_by_hop_on_the_map() {
+    needs!("chromium", "chromedriver");
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    machine.up(OFFICE);
+    machine.answers("h1", "web");
+    // From the first block on: a wire that comes meanwhile is a point that no block has.
+    machine.netloom(["link", "set", "r1:eth1", "--delay", "1ms"]).ok();
+    let ping = Held::start(machine.exec("h1", &["ping", "-4", "-q", "-i", "0.05", "web"]));
+    let (page, browser) = opened(&machine);
+    browser.click("[data-key='node h1'] .shape");
+    browser.until("document.querySelector('#reach')");
+    browser.type_into("#reach input[name=target]", "web");
+    browser.click("#ask-measure");
+    marked(&browser, &WAY);
+    let label =
+        |link: &str| format!("document.querySelector(\"[data-link='{link}'] .rate\").textContent");
+    for link in WAY {
+        browser.until(&format!("{} === 2", arrows(link)));
+        browser.until(&format!("/^\\d.* ms \\/ \\d.* ms$/.test({})", label(link)));
+    }
+    let rows = "document.querySelectorAll('#hops tbody tr').length";
+    browser.until(&format!("{rows} === 12"));
+    let lossy = WAY[2];
+    machine.netloom(["link", "set", "r1:eth1", "--drop", "icmp"]).ok();
+    browser.until(&format!("/−\\d/.test({})", label(lossy)));
+    browser.until(&format!("document.querySelector(\"[data-link='{lossy}'].marked.lost\")"));
+    browser.until("[...document.querySelectorAll('#hops .bad')].length === 1");
+    browser.picture(machine.scratch(), "page-measured");
+    let measures = || {
+        let runtime = machine.scratch().runtime_dir().display().to_string();
+        let is_own = |pid: &i32| {
+            let all = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&all).contains(&runtime)
+        };
+        with_command_line("measure-process").iter().filter(|pid| is_own(pid)).count()
+    };
+    assert_eq!(measures(), 1);
+    browser.click("#stop-measure");
+    browser.until("document.querySelector('#ask-measure:enabled')");
+    wait_until("it ends", SOON, || (measures() == 0).then_some(()));
+    drop(ping);
+    page.is_clean(&browser);
+    drop(browser);
+    drop(page);
+    machine.down();
+}
+
+#[test]
 fn a_switch_shows_its_ports_addresses_traces_and_slices() {
     needs!("chromium", "chromedriver");
     let machine = machine!();
@@ -207,6 +259,21 @@ fn a_switch_shows_its_ports_addresses_traces_and_slices() {
     machine.ok("flow add of in_port=1,icmp,actions=output:2");
     browser.click("#trace button[type=submit]");
     browser.until("document.querySelector('.traced')?.innerText.includes('Leaves by 2 h2:eth0')");
+    // Its entries, until there are none like that.
+    let entry = "[...document.querySelectorAll('#flows tbody tr')].some((e) => e.cells[2].innerText.includes('icmp') && \
+                 e.cells[3].innerText.includes('output:2'))";
+    browser.until(entry);
+    machine.ok("flow del of icmp");
+    browser.until(&format!("!{entry}"));
+    let status = |name: &str| {
+        let headers = "{headers: {authorization: `Bearer ${sessionStorage['netloom-token']}`}}";
+        browser.value(&format!(
+            "fetch('/v1/switches/{name}/flows', {headers}).then(({{status}}) => status)"
+        ))
+    };
+    // None of the lab, and none that is asked over OpenFlow.
+    assert_eq!(["of", "nothing", "tcp:127.0.0.1:1", "s1"].map(status), [200, 404, 404, 400]);
+    page.refused(&browser, &[404, 400]);
     browser.click("#slices");
     browser.until("document.querySelector('.slices-box')?.innerText === 'left\\nright'");
     let colours = "['h1', 'h2', 'h3', 'h4'].map((n) => document.querySelector(`[data-link='${n}:eth0--of'] .tints path`)?.style.stroke.slice(-2, -1)).join('')";

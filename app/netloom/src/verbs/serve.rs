@@ -88,11 +88,13 @@ fn offer(lab: &str, args: &Serve) -> Offer {
     let words = |words: &[&str]| Some(words.iter().map(OsString::from).collect());
     let shell = ["-l", lab, "terminal-process", own.as_str()];
     let capture = ["-l", lab, "capture-process", own.as_str(), "--quiet", "--write", "-"];
+    let measure = ["-l", lab, "measure-process", own.as_str(), "--json", "--for", "600s"];
     // As much as a person looks at: rings and memory are this user's.
     let bounds = ["--ring", "4MiB", "--memory", "64MiB", "--duration", "600s", "--filter"];
     Offer {
         shell: words(&shell),
         capture: words(&[&capture[..], &bounds].concat()),
+        measure: words(&measure),
         file: words(&["-l", lab]),
         read_only: args.read_only,
     }
