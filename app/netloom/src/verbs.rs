@@ -68,7 +68,10 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             Some(on) => over::verbs::up(&wish, &args, on),
             None => up::up(&wish, &args),
         },
-        Verb::Apply(args) => apply::apply(&wish, &args),
+        Verb::Apply(args) => match &args.on {
+            Some(on) => over::changing::apply(&wish, &args, on),
+            None => apply::apply(&wish, &args),
+        },
         Verb::Run(args) => up::run(&wish, &args),
         Verb::Down(args) => match &args.on {
             Some(on) => over::verbs::down(&wish, &args, on),

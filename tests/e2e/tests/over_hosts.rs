@@ -1,5 +1,7 @@
 //! `--on`: one lab over several hosts, which are networks of nodes of another lab, each with a runtime directory of its own.
 
+mod apply;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -383,7 +385,9 @@ def die(here):
 def relay(source, sink, before, after):
     while head := source.read(4):
         text = source.read(struct.unpack(">I", head)[0])
-        kind = next(iter(json.loads(text)))
+        kind, body = next(iter(json.loads(text).items()))
+        # Not the look that comes before.
+        kind += "!" if kind == "apply" and not body["dry_run"] else ""
         die(before + kind)
         sink.write(head + text)
         sink.flush()

@@ -81,6 +81,7 @@ impl Keeper for FarLinks {
         if !asks {
             make_presence(across, core.as_fd())?;
         }
+        learn(across, core.as_fd())?;
         make_devices(across, &new, core.as_fd())?;
         let hold = !context.folder.is_up();
         inside(core.as_fd(), CORE, |socket| {
@@ -127,10 +128,18 @@ fn make_presence(across: &Across, core: BorrowedFd<'_>) -> Result<()> {
         let own = ipnet::Ipv4Net::new_assert(own, PRESENCE_PREFIX);
         let mut batch = Batch::new();
         batch.push(object, &Address::new(PRESENCE, own.into()));
+        run(socket, &mut batch, CORE, "give the host's address to")
+    })
+}
+
+/// Has it know the hosts that links lead to: another file may lead to others than before.
+fn learn(across: &Across, core: BorrowedFd<'_>) -> Result<()> {
+    inside(core, CORE, |socket| {
+        let (mut batch, object) = (Batch::new(), "presence of other hosts");
         for peer in &across.peers {
             let (address, mac) = Across::presence_of(peer.place);
             let neighbour = Neighbour { link: PRESENCE, address: address.into(), mac };
-            batch.push(object, &neighbour);
+            batch.push_tolerant(object, &neighbour);
             batch.push(object, &SendTo { device: PRESENCE, mac, machine: peer.address });
         }
         run(socket, &mut batch, CORE, "learn of other hosts")
@@ -204,6 +213,29 @@ impl FarLinks {
         let mut all = state.across.iter().flat_map(|across| &across.far);
         let far = all.find(|far| far.link == link.id)?;
         self.is_silent(&far.peer).then(|| link.port_index(far.side))
+    }
+
+    /// Removes the devices of links that go, or are recreated.
+    pub(crate) fn remove(
+        &self,
+        state: &State,
+        inits: &Inits,
+        links: &[&PlannedLink],
+    ) -> Result<()> {
+        let gone = |far: &Far| links.iter().find(|link| link.id == far.link);
+        let far = state.across.iter().flat_map(|across| &across.far);
+        let far: Vec<_> = far.filter_map(|far| Some((gone(far)?, far.side))).collect();
+        if far.is_empty() {
+            return Ok(());
+        }
+        attach::run_in_living(inits, NodeId::CORE, CORE, || {
+            let mut batch = Batch::new();
+            for (link, side) in &far {
+                batch.push_tolerant(object(link), &DeleteLink::new(link.far_index(*side)));
+            }
+            run(&mut open(CORE)?, &mut batch, CORE, "remove links to other hosts")
+        })
+        .map(drop)
     }
 
     /// What is known of the other hosts; `None` for a lab of one host.

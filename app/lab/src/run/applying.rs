@@ -10,6 +10,7 @@ mod binding;
 mod changing;
 mod drifting;
 mod linking;
+mod parting;
 mod programs;
 mod switching;
 
@@ -34,6 +35,7 @@ use crate::run::prospect::{Looked, Prospect};
 use crate::run::running::{Phase, Running, Work};
 use crate::stage::allowed::{self, allowed};
 use crate::stage::{socket_paths, users};
+use crate::store::across::Across;
 use crate::store::state::State;
 use crate::view::{Applied, Apply};
 use crate::{Error, Result};
@@ -111,12 +113,8 @@ impl Running {
             // What could not be made when it was tried is tried again.
             self.drop_unfinished(&mut work)?;
         }
-        let state = self.state();
-        if state.across.is_some() {
-            return Err(busy(
-                "is one host's part of a lab over several; take it down and bring it up over its hosts",
-            ));
-        }
+        let across = request.across.take();
+        let state = self.part_of(&mut work, &request, across.as_ref(), &busy)?;
         let looked = self.looked(&work, &state, &mut request)?;
         if request.expected.as_ref().is_some_and(|expected| *expected != looked.found.digest) {
             let reason = "has changed since these steps were found; look at them again";
@@ -135,7 +133,7 @@ impl Running {
         // Also that of an attempt that was cut off.
         let earlier = found.before.as_ref().and_then(|before| before.plan.record);
         let recorded = self.state().plan.record.or(earlier);
-        let made = self.carry_out(&mut work, found, &request, begun);
+        let made = self.carry_out(&mut work, found, (&request, across), begun);
         let (mut times, mut troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
         drop(work);
         // One that is not there stays so, unless the file has changed what it asks for.
@@ -239,7 +237,7 @@ impl Running {
         &self,
         work: &mut Work,
         found: Prospect,
-        request: &Apply,
+        (request, across): (&Apply, Option<Across>),
         begun: Instant,
     ) -> Result<(Times, Vec<String>)> {
         let Prospect { merged: all, wanted, drift, before, .. } = found;
@@ -247,6 +245,7 @@ impl Running {
         let mut times = Times::default();
         let mut note = |stage| times.0.push((stage, begun.elapsed().as_secs_f64() * 1000.0));
         self.folder.keep_before()?;
+        let across = self.lead_to_hosts(work, across, &wanted, &merged.target)?;
         let was = Was { now: self.state(), before: before.as_ref() };
         self.take_drift_back(work, &drift)?;
         self.remove_parts(work, &merged.early)?;
@@ -290,6 +289,7 @@ impl Running {
         self.follow_outside(&last.plan)?;
         let told = self.names_told();
         self.finish(work, all.target, wanted, request)?;
+        self.follow_hosts(work, across)?;
         self.settle_names_of(told);
         note(Stage::Remove);
         Ok((times, troubles))
@@ -366,6 +366,9 @@ impl Running {
         request: &Apply,
     ) -> Result<()> {
         target.digest.clone_from(&wanted.digest);
+        if self.state().across.is_some() {
+            target.scheme = None;
+        }
         self.change_plan(work, target, |state| {
             state.unfinished.clear();
             if request.file.is_some() {

@@ -27,12 +27,18 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Follows the other hosts on a thread of its own, as long as the lab exists.
 pub(crate) fn watch(running: Weak<Running>) {
-    let across = running.upgrade().and_then(|running| running.state().across.clone());
-    let Some(across) = across.filter(|across| !across.peers.is_empty()) else { return };
+    if running.upgrade().is_none_or(|running| running.state().across.is_none()) {
+        return;
+    }
     let thread = std::thread::Builder::new().name("netloom-far".into()).stack_size(256 << 10);
     let rounds = move || {
-        while running.upgrade().is_some_and(|running| running.phase() != Phase::Ended) {
-            if let Err(e) = follow(&running, &across) {
+        while let Some(alive) = running.upgrade().filter(|r| r.phase() != Phase::Ended) {
+            let across = alive.state().across.clone();
+            drop(alive);
+            // Another file may give it links to other hosts.
+            if let Some(across) = across.filter(|across| !across.peers.is_empty())
+                && let Err(e) = follow(&running, &across)
+            {
                 journal::line(format_args!("netloom: other hosts: {}", describe(&e)));
             }
             std::thread::sleep(PAUSE);
@@ -71,7 +77,7 @@ impl Core {
     }
 }
 
-/// Follows them until the core namespace or the lab has ended.
+/// Follows them until the core namespace or the lab has ended, or there are others.
 fn follow(running: &Weak<Running>, across: &Across) -> Result<()> {
     let Some(opened) = running.upgrade().map(|running| Core::open(&running, across)) else {
         return Ok(());
@@ -82,6 +88,9 @@ fn follow(running: &Weak<Running>, across: &Across) -> Result<()> {
         core.presence.round(ROUND, core.init.as_fd());
         let Some(running) = running.upgrade() else { return Ok(()) };
         if running.phase() == Phase::Ended || process::has_ended(core.init.as_fd()) {
+            return Ok(());
+        }
+        if running.state().across.as_ref().is_none_or(|now| now.peers != across.peers) {
             return Ok(());
         }
         for (at, peer) in across.peers.iter().enumerate() {

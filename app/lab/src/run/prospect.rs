@@ -85,8 +85,13 @@ pub(crate) fn look(
     there: &dyn Fn(NodeId) -> Vec<(String, u32)>,
     kernel: &dyn Fn() -> Result<Differences>,
 ) -> Result<Prospect> {
-    let wanted = dressed(state, wanted)?;
-    let state = &*without_unfinished(state);
+    let mut wanted = dressed(state, wanted)?;
+    let mut state = without_unfinished(state);
+    if state.across.is_some() {
+        wanted.number_links();
+        state.to_mut().plan.number_links();
+    }
+    let state = &*state;
     let before = folder.read_before()?;
     let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
     let form = |link: &PlannedLink| state.form(link);

@@ -1,9 +1,10 @@
 //! What a lab that is one host's part of a lab over several hosts knows of the others.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use netloom_digest::fnv1a;
-use netloom_model::plan::LinkId;
+use netloom_model::plan::{LinkId, Plan};
 use serde::{Deserialize, Serialize};
 
 /// The first UDP port of labs over hosts, and how many there are: below those that the kernel gives to programs.
@@ -75,6 +76,81 @@ impl Across {
         // Neither the first nor the last address of a block of 256, whatever the place.
         let address = Ipv4Addr::new(169, 254, (high << 1) | (low >> 7), (low & 0x7f) + 1);
         (address, [0x02, 0x4e, 0x4c, 0x6b, high, low])
+    }
+
+    /// Why this cannot follow another, while the lab lives; `None` if it can.
+    pub(crate) fn misfit(&self, earlier: &Across) -> Option<String> {
+        if self.host != earlier.host {
+            return Some(format!("is host {:?}, and not {:?}", earlier.host, self.host));
+        }
+        if (self.underlay, self.port) != (earlier.underlay, earlier.port) {
+            return Some(format!(
+                "has the underlay address {} as long as its lab is up, and not {}",
+                earlier.underlay, self.underlay
+            ));
+        }
+        let known = |peer: &&PeerHost| earlier.peers.iter().any(|old| old.name == peer.name);
+        let kept = |peer: &PeerHost| earlier.peers.contains(peer);
+        let other = self.peers.iter().filter(known).find(|peer| !kept(peer));
+        if self.place != earlier.place || other.is_some() {
+            let reason = "hosts of a lab that is up keep their places in the hosts file, and their underlay \
+                          addresses; add new ones at its end";
+            return Some(reason.to_owned());
+        }
+        None
+    }
+
+    /// Links of `running` that another host makes the other end of, by `new` plan and number.
+    pub(crate) fn led_elsewhere(
+        &self,
+        running: &Plan,
+        new: &Across,
+        wanted: &Plan,
+    ) -> BTreeSet<LinkId> {
+        let name = |plan: &Plan, id: LinkId| {
+            plan.links.iter().find(|link| link.id == id).map(|link| link.name.clone())
+        };
+        let mut changed = BTreeSet::new();
+        for old in &self.far {
+            let Some(link) = name(running, old.link) else { continue };
+            let other = new.far.iter().find(|far| name(wanted, far.link).as_deref() == Some(&link));
+            let same = |far: &Far| {
+                (far.side, far.number, &far.peer, far.address)
+                    == (old.side, old.number, &old.peer, old.address)
+            };
+            if other.is_some_and(|far| !same(far)) {
+                changed.insert(old.link);
+            }
+        }
+        changed
+    }
+
+    /// The same with the ids of links in another plan, where they are found by name.
+    pub(crate) fn renumbered(&self, of: &Plan, target: &Plan) -> Across {
+        let ids: BTreeMap<&str, LinkId> =
+            target.links.iter().map(|link| (link.name.as_str(), link.id)).collect();
+        let names: BTreeMap<LinkId, &str> =
+            of.links.iter().map(|link| (link.id, link.name.as_str())).collect();
+        let far = self.far.iter().filter_map(|far| {
+            let link = *ids.get(names.get(&far.link)?)?;
+            Some(Far { link, ..far.clone() })
+        });
+        Across { far: far.collect(), ..self.clone() }
+    }
+
+    /// With what `earlier` has beside it: while a lab becomes another one, links of both are there.
+    pub(crate) fn beside(mut self, earlier: &Across) -> Across {
+        for far in &earlier.far {
+            if self.far.iter().all(|own| own.link != far.link) {
+                self.far.push(far.clone());
+            }
+        }
+        for peer in &earlier.peers {
+            if self.peers.iter().all(|own| own.name != peer.name) {
+                self.peers.push(peer.clone());
+            }
+        }
+        self
     }
 
     /// The digest of a part: equal for equal plans that are continued to the same hosts.

@@ -9,6 +9,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use crate::store::across::Across;
+
 /// Pairs of which none has the key of another: the last would hide the others.
 fn pairs<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
     let pairs = Vec::<(String, String)>::deserialize(from)?;
@@ -133,6 +135,10 @@ pub struct Apply {
     /// Whether the steps are only shown.
     #[serde(default)]
     pub dry_run: bool,
+    /// Of a host's part of a lab over several hosts, which its agent applies: its links to the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub across: Option<Across>,
 }
 
 /// The steps done, or that would be done.

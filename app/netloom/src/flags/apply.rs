@@ -32,6 +32,9 @@ pub(crate) struct Apply {
     /// Leave limits out where this machine cannot set them, when the lab is brought up.
     #[arg(long)]
     pub(crate) ignore_limits: bool,
+    /// Where the lab is on the hosts of this file: each becomes its part of the file.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The exit code of `--check` where the lab is not as its file says.
-const DIFFERS: i32 = 4;
+pub(crate) const DIFFERS: i32 = 4;
 
 /// `netloom apply --json`
 #[derive(Serialize)]
@@ -143,7 +143,7 @@ fn tell_plan(lab: &str, applied: &Applied, args: &Apply) -> Result<()> {
 }
 
 /// Asks before anything that may be in use ends.
-fn may_go_on(steps: &[AppliedStep], args: &Apply) -> Result<bool> {
+pub(crate) fn may_go_on(steps: &[AppliedStep], args: &Apply) -> Result<bool> {
     let ends = steps.iter().filter(|step| step.step.ends).count();
     if ends == 0 || args.yes {
         return Ok(true);
@@ -203,6 +203,7 @@ fn request(args: &Apply) -> view::Apply {
         expected: None,
         keep_drift: args.keep_drift,
         dry_run: false,
+        across: None,
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::Addressing;
 use super::segment::Topology;
-use super::{LinkId, NodeId, Plan, PlannedNode};
+use super::{LinkId, NodeId, Plan, PlannedLink, PlannedNode};
 use crate::forwarding::Forwarding;
 use crate::lab::{Lab, Node, Pool, Switch};
 
@@ -51,6 +51,15 @@ pub struct Numbering {
     pub forwarding: BTreeMap<String, Forwarding>,
 }
 
+impl Plan {
+    /// Lets [`merge`](crate::merging::merge) compare a host's part of a lab, which has no scheme, with another.
+    pub fn number_links(&mut self) {
+        if self.scheme.is_none() {
+            self.scheme = Some(Scheme::of_links(&self.links));
+        }
+    }
+}
+
 impl Numbering {
     /// That of a running lab.
     pub fn of(plan: &Plan) -> Numbering {
@@ -80,6 +89,22 @@ impl Numbering {
 }
 
 impl Scheme {
+    /// One that only numbers links: of a host's part of a lab, whose addresses the plan of the whole lab gives.
+    fn of_links(links: &[PlannedLink]) -> Scheme {
+        let last = links.iter().map(|link| link.id).max();
+        Scheme {
+            pool: Pool { ipv4: None, ipv6: None, variant: 0 },
+            routing: false,
+            ecmp: false,
+            switches: BTreeMap::new(),
+            blocks: vec![],
+            routed_by_hand: BTreeSet::new(),
+            next_link: last.map_or_else(LinkId::default, LinkId::next),
+            file: None,
+            numbered_as: BTreeMap::new(),
+        }
+    }
+
     /// Records the allocations for later links; `id` returns a node's id by its position.
     pub(super) fn note(
         &mut self,

@@ -228,6 +228,7 @@ impl Running {
         }
         let links: Vec<&PlannedLink> = gone.iter().map(|at| &state.plan.links[*at]).collect();
         self.kept.forget(&state, Gone { nodes: &[], links: &links });
+        self.kept.keepers.far_links.remove(&state, &work.inits, &links)?;
         for link in links {
             delete_ends(&work.inits, &state, link)?;
         }

@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use netloom_digest::fnv1a;
 use netloom_lab::call::Within;
-use netloom_lab::calls::{Repair, SetLink, Status};
-use netloom_lab::launch::{Launch, Options, Outcome};
-use netloom_lab::view::LinkSettings;
-use netloom_lab::{Across, Far, Folder, PeerHost, runtime_dir};
+use netloom_lab::calls::{ApplyPlan, Repair, SetLink, Status};
+use netloom_lab::launch::{Launch, Options, Outcome, previewing};
+use netloom_lab::view::{Apply, LinkSettings};
+use netloom_lab::{Across, Far, Folder, PeerHost, State, runtime_dir};
 use netloom_model::Plan;
 use netloom_model::plan::Placement;
 use netloom_netlink::Socket;
@@ -47,6 +47,7 @@ pub(crate) fn agent() -> Result<i32> {
     }
     // Held until this process ends.
     let mut claims = vec![];
+    let mut earlier = None;
     while let Some(asked) = hear::<Ask>(&mut driver)? {
         match asked {
             Ask::Claim { lab } => {
@@ -58,6 +59,11 @@ pub(crate) fn agent() -> Result<i32> {
             Ask::Status { lab } => answer(&mut driver, status(&lab))?,
             Ask::Down { lab } => answer(&mut driver, take_down(&lab))?,
             Ask::Abandon { lab } => answer(&mut driver, abandon(&lab))?,
+            Ask::Apply { part, keep_drift, dry_run } => {
+                let applied = apply(&part, keep_drift, dry_run, &mut earlier);
+                answer(&mut driver, applied)?;
+            }
+            Ask::Revert { lab } => answer(&mut driver, revert(&lab, earlier.as_ref()))?,
             Ask::Ping(question) => answer(&mut driver, pinged(&question))?,
             Ask::SetLink { lab, link, change } => {
                 answer(&mut driver, set_link(&lab, &link, change))?;
@@ -307,6 +313,42 @@ fn own_part(part: &Prepare) -> Result<(Plan, Across)> {
     let across = Across { host, underlay, port, place, peers, far, names };
     plan.digest = across.digest(&plan.digest);
     Ok((plan, across))
+}
+
+/// Turns the part that is up here into another one. Keeps what it was before the first time.
+fn apply(
+    part: &Prepare,
+    keep_drift: bool,
+    dry_run: bool,
+    earlier: &mut Option<State>,
+) -> Result<Told> {
+    let Some(folder) = folder_of(&part.lab)? else { return Ok(Told::NoLab {}) };
+    let (mut plan, across) = own_part(part)?;
+    check_underlay(&across)?;
+    previewing::absolute(&mut plan, &part.base, &runtime_dir()?)?;
+    if !dry_run && earlier.is_none() {
+        *earlier = folder.read_state()?;
+    }
+    let (file, across) = (part.file.clone(), Some(across));
+    let request = Apply { plan: Some(plan), file, expected: None, keep_drift, dry_run, across };
+    let applied = labs::connect_to(&folder)?.without_timeout().call(&ApplyPlan { request })?;
+    Ok(Told::Applied(Box::new(applied)))
+}
+
+/// Takes back what [`apply`] did, in whole or in part.
+fn revert(lab: &str, earlier: Option<&State>) -> Result<Told> {
+    let Some(folder) = folder_of(lab)? else { return Ok(Told::NoLab {}) };
+    let Some(state) = earlier else { return Ok(Told::Undone {}) };
+    let request = Apply {
+        plan: Some(state.plan.clone()),
+        file: state.file.clone(),
+        expected: None,
+        keep_drift: false,
+        dry_run: false,
+        across: state.across.clone(),
+    };
+    labs::connect_to(&folder)?.without_timeout().call(&ApplyPlan { request })?;
+    Ok(Told::Undone {})
 }
 
 /// Whether this host and user can have links to other hosts: before anything is made.

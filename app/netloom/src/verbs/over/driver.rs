@@ -51,7 +51,11 @@ pub(crate) fn bring_up(
     parts: &[Prepare],
     again: &(impl Fn(usize) -> Result<Remote, Trouble> + Sync),
 ) -> Result<Came, Undone> {
-    if let Err(trouble) = claim(remotes, parts) {
+    // At the host whose name is first, which it is for all drivers.
+    let first = remotes.iter_mut().zip(parts).min_by(|(a, _), (b, _)| a.host.cmp(&b.host));
+    if let Some((remote, part)) = first
+        && let Err(trouble) = claim(remote, &part.lab)
+    {
         return Err(Undone { why: vec![trouble], left: vec![] });
     }
     let prepared = each(remotes, |at, remote| {
@@ -85,11 +89,9 @@ pub(crate) fn bring_up(
     Ok(came)
 }
 
-/// Keeps other drivers of the lab away: at the host whose name is first, which it is for all of them.
-fn claim(remotes: &mut [Remote], parts: &[Prepare]) -> Result<(), Trouble> {
-    let first = remotes.iter_mut().zip(parts).min_by(|(a, _), (b, _)| a.host.cmp(&b.host));
-    let Some((remote, part)) = first else { return Ok(()) };
-    match remote.ask(&Ask::Claim { lab: part.lab.clone() })? {
+/// Keeps other drivers of the lab away, at one host.
+pub(super) fn claim(remote: &mut Remote, lab: &str) -> Result<(), Trouble> {
+    match remote.ask(&Ask::Claim { lab: lab.to_owned() })? {
         Told::Claimed {} => Ok(()),
         _ => Err(remote.odd()),
     }

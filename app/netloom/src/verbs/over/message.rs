@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use netloom_lab::view::{LabStatus, LinkSettings};
+use netloom_lab::view::{Applied, LabStatus, LinkSettings};
 use serde::{Deserialize, Serialize};
 
 /// The version of the messages.
@@ -62,6 +62,10 @@ pub(crate) enum Ask {
     Ping(PingFrom),
     /// Run a program in a node. After `entering` the connection is its input and output.
     Exec { lab: String, node: String, command: Vec<String>, no_root: bool },
+    /// Turn the lab that is up here into this part of another file, or only say what that takes.
+    Apply { part: Box<Prepare>, keep_drift: bool, dry_run: bool },
+    /// Turn it back into what it was before this connection's first `apply`.
+    Revert { lab: String },
     /// Change a link.
     SetLink { lab: String, link: String, change: LinkSettings },
     /// Do what these words of a command line say, one of [`RUN`]. After `entering` the connection is its output; its end
@@ -154,6 +158,8 @@ pub(crate) enum Told {
     NoLab {},
     /// By family: a row for each node of the question, empty for one that is not here.
     Pinged(Vec<Vec<Row>>),
+    /// What it takes, or took.
+    Applied(Box<Applied>),
     /// It was changed.
     Changed {},
     /// The program begins.

@@ -1,14 +1,14 @@
 //! `up`, `down`, `status`, `exec` and `ping` with `--on HOSTS`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use netloom_lab::view::{Family, LabStatus, Reachability};
 use netloom_model::plan::{Placement, Plan, PlannedEnd};
-use netloom_model::{Host, Hosts};
-use netloom_placement::{account, place};
+use netloom_model::{Host, Hosts, Lab};
+use netloom_placement::{Earlier, account, place};
 use serde::Serialize;
 
 use super::driver::{Came, Undone, bring_up, each};
@@ -65,17 +65,27 @@ pub(super) fn lab_of(asked: Option<&str>) -> Result<String> {
     }
 }
 
-/// `netloom up FILE --on HOSTS`
-pub(crate) fn up(wish: &Wish, args: &Up, on: &Path) -> Result<i32> {
-    let begun = Instant::now();
-    if foreign::find(&args.file).is_some() {
+/// A lab file for hosts.
+pub(super) struct Wanted {
+    pub(super) plan: Plan,
+    pub(super) hosts: Hosts,
+    lab: Lab,
+    shown: String,
+    text: String,
+    file: Option<PathBuf>,
+    base: PathBuf,
+}
+
+/// Reads a lab file and a hosts file.
+pub(super) fn read(wish: &Wish, file: &Path, name: Option<&str>, on: &Path) -> Result<Wanted> {
+    if foreign::find(file).is_some() {
         let problem = "a lab over hosts comes from a lab file; `netloom import` makes one of this";
-        return Err(crate::Usage(format!("{}: {problem}", source::shown(&args.file))).into());
+        return Err(crate::Usage(format!("{}: {problem}", source::shown(file))).into());
     }
-    let bytes = source::read(&args.file)?;
-    let (shown, hosts) = (source::shown(&args.file), hosts::read(on)?);
-    let name = wish.new_name(args.name.as_deref())?;
-    let stem = args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let bytes = source::read(file)?;
+    let (shown, hosts) = (source::shown(file), hosts::read(on)?);
+    let name = wish.new_name(name)?;
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let stem = stem.unwrap_or_default();
     let mut lab = netloom_model::parse(&shown, &bytes, name.as_deref().unwrap_or(&stem))?;
     if let Some(name) = name {
@@ -86,36 +96,58 @@ pub(crate) fn up(wish: &Wish, args: &Up, on: &Path) -> Result<i32> {
     }
     let plan = netloom_model::plan::plan(&lab)
         .map_err(|e| crate::Usage(format!("{shown}: error: {e}")))?;
-    let placement = place(&plan, &lab.place, &hosts, None).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(|e| format!("{shown}: error: {e}")).collect();
-        crate::Usage(lines.join("\n"))
-    })?;
-    check_across(&plan, &placement).map_err(crate::Usage)?;
-    let found = account(&plan, &lab.place, &hosts, &placement);
-    output::warnings(&netloom_model::plan::hints(&lab));
-    for warning in &found.warnings {
-        tell_line!("warning: {warning}");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (file, base) = (source::full(file), source::base(file));
+    Ok(Wanted { plan, hosts, lab, shown, text, file, base })
+}
+
+impl Wanted {
+    /// The hosts that make something of it, as indexes, each with its part. What `earlier` has stays where it is. Tells warnings.
+    pub(super) fn parts(
+        &self,
+        earlier: Option<&Earlier>,
+        ignore_limits: bool,
+    ) -> Result<(Vec<usize>, Vec<Prepare>)> {
+        let Wanted { plan, hosts, lab, shown, .. } = self;
+        let placement = place(plan, &lab.place, hosts, earlier).map_err(|errors| {
+            let lines: Vec<String> =
+                errors.iter().map(|e| format!("{shown}: error: {e}")).collect();
+            crate::Usage(lines.join("\n"))
+        })?;
+        check_across(plan, &placement).map_err(crate::Usage)?;
+        let found = account(plan, &lab.place, hosts, &placement);
+        output::warnings(&netloom_model::plan::hints(lab));
+        for warning in &found.warnings {
+            tell_line!("warning: {warning}");
+        }
+        let makes = |at: &usize| found.hosts[*at].nodes + found.hosts[*at].switches > 0;
+        let used: Vec<usize> = (0..hosts.list.len()).filter(makes).collect();
+        let listed = |host: &Host| Place { name: host.name.clone(), underlay: host.underlay };
+        let whole = Prepare {
+            lab: plan.lab.clone(),
+            shown: shown.clone(),
+            text: self.text.clone(),
+            file: self.file.clone(),
+            base: self.base.clone(),
+            digest: plan.digest.clone(),
+            hosts: hosts.list.iter().map(listed).collect(),
+            host: 0,
+            nodes: plan.slots().filter_map(|slot| placement.of_node(slot)).collect(),
+            switches: plan.switch_slots().map(|s| placement.of_switch(s).to_vec()).collect(),
+            ignore_limits,
+        };
+        // Each host gets the same, with its own place in the list.
+        let parts = used.iter().map(|host| Prepare { host: *host, ..whole.clone() }).collect();
+        Ok((used, parts))
     }
-    let used: Vec<usize> = (0..hosts.list.len())
-        .filter(|at| found.hosts[*at].nodes + found.hosts[*at].switches > 0)
-        .collect();
-    let listed = |host: &Host| Place { name: host.name.clone(), underlay: host.underlay };
-    let whole = Prepare {
-        lab: plan.lab.clone(),
-        shown: shown.clone(),
-        text: String::from_utf8_lossy(&bytes).into_owned(),
-        file: source::full(&args.file),
-        base: source::base(&args.file),
-        digest: plan.digest.clone(),
-        hosts: hosts.list.iter().map(listed).collect(),
-        host: 0,
-        nodes: plan.slots().filter_map(|slot| placement.of_node(slot)).collect(),
-        switches: plan.switch_slots().map(|s| placement.of_switch(s).to_vec()).collect(),
-        ignore_limits: args.ignore_limits,
-    };
-    // Each host gets the same, with its own place in the list.
-    let parts: Vec<Prepare> =
-        used.iter().map(|host| Prepare { host: *host, ..whole.clone() }).collect();
+}
+
+/// `netloom up FILE --on HOSTS`
+pub(crate) fn up(wish: &Wish, args: &Up, on: &Path) -> Result<i32> {
+    let begun = Instant::now();
+    let wanted = read(wish, &args.file, args.name.as_deref(), on)?;
+    let (used, parts) = wanted.parts(None, args.ignore_limits)?;
+    let Wanted { plan, hosts, .. } = &wanted;
     let of_hosts: Vec<&Host> = used.iter().map(|at| &hosts.list[*at]).collect();
     let (mut remotes, mut troubles) = (vec![], vec![]);
     for found in connect(&of_hosts) {
@@ -130,7 +162,7 @@ pub(crate) fn up(wish: &Wish, args: &Up, on: &Path) -> Result<i32> {
     }
     let again = |at: usize| Remote::connect(of_hosts[at]);
     match bring_up(&mut remotes, &parts, &again) {
-        Ok(came) => told(&plan, &came, remotes.len(), begun),
+        Ok(came) => told(plan, &came, remotes.len(), begun),
         Err(Undone { why, left }) if left.is_empty() => {
             Err(refusal(&why, "\nnothing is left of it on any host"))
         }
@@ -201,7 +233,7 @@ pub(super) fn check_across(plan: &Plan, placement: &Placement) -> Result<(), Str
 }
 
 /// Hosts that are the same one by two names.
-fn twice(remotes: &[Remote]) -> Vec<Trouble> {
+pub(super) fn twice(remotes: &[Remote]) -> Vec<Trouble> {
     let mut known: BTreeMap<&str, &str> = BTreeMap::new();
     let mut found = vec![];
     for remote in remotes.iter().filter(|remote| !remote.place.is_empty()) {
