@@ -1,6 +1,7 @@
 //! `--on`: one lab over several hosts, which are networks of nodes of another lab, each with a runtime directory of its own.
 
 mod apply;
+mod ssh;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -232,6 +233,12 @@ fn what_fails_on_one_host_is_undone_on_all_and_names_it() {
     let told = hosts.over("wrong.yaml", &["up", "campus.yaml"]).finish().code(1);
     let told = told.says("host \"north\": its network does not have the underlay address 192.0.2.9; it has 192.0.2.2");
     told.says("nothing is left of it on any host");
+    hosts.are_clean();
+    // Its interface takes less than the file says.
+    hosts.machine.scratch().file("wrong.yaml", file.replace("192.0.2.3, mtu: 1550", "192.0.2.3, mtu: 9000"));
+    let told = hosts.over("wrong.yaml", &["up", "campus.yaml"]).finish().code(1);
+    let told = told.says("host \"west\": the interface \"eth0\" of its underlay address 192.0.2.3 has an MTU of 1550");
+    told.says("write `mtu: 1550` there").says("nothing is left of it on any host");
     hosts.are_clean();
     // After `go`: a command of a node fails.
     let failing = campus.replace(

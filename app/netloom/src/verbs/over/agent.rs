@@ -253,7 +253,7 @@ enum Word {
 
 fn make(driver: &mut dyn Transport, part: &Prepare, word: &mut Word) -> Result<Outcome> {
     let (plan, across) = own_part(part)?;
-    check_underlay(&across)?;
+    check_underlay(&across, part)?;
     let launch = Launch::begin()?;
     let options = Options {
         runtime: runtime_dir()?,
@@ -324,7 +324,7 @@ fn apply(
 ) -> Result<Told> {
     let Some(folder) = folder_of(&part.lab)? else { return Ok(Told::NoLab {}) };
     let (mut plan, across) = own_part(part)?;
-    check_underlay(&across)?;
+    check_underlay(&across, part)?;
     previewing::absolute(&mut plan, &part.base, &runtime_dir()?)?;
     if !dry_run && earlier.is_none() {
         *earlier = folder.read_state()?;
@@ -352,7 +352,7 @@ fn revert(lab: &str, earlier: Option<&State>) -> Result<Told> {
 }
 
 /// Whether this host and user can have links to other hosts: before anything is made.
-fn check_underlay(across: &Across) -> Result<()> {
+fn check_underlay(across: &Across, part: &Prepare) -> Result<()> {
     if across.far.is_empty() {
         return Ok(());
     }
@@ -367,7 +367,18 @@ fn check_underlay(across: &Across) -> Result<()> {
     }
     let mut socket = Socket::open_to_ask().context("look at this host's addresses")?;
     let found = socket.addresses().context("look at this host's addresses")?;
-    if found.iter().any(|info| info.address.addr() == at) {
+    if let Some(info) = found.iter().find(|info| info.address.addr() == at) {
+        let links = socket.links().context("look at this host's interfaces")?;
+        let own = links.iter().find(|link| link.index == info.link);
+        let said = part.hosts.get(part.host).map_or(0, |host| host.mtu);
+        // The way to other hosts may take less than the interface, never more.
+        if let Some(link) = own.filter(|link| link.mtu < said) {
+            let (name, mtu) = (&link.name, link.mtu);
+            bail!(
+                "the interface {name:?} of its underlay address {at} has an MTU of {mtu}, and the hosts file says {said}; write \
+                 `mtu: {mtu}` there, or give the interface {said}"
+            );
+        }
         return Ok(());
     }
     let global = |info: &&netloom_netlink::AddressInfo| {

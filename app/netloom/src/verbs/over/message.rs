@@ -106,6 +106,8 @@ pub(crate) struct Prepare {
 pub(crate) struct Place {
     pub(crate) name: String,
     pub(crate) underlay: IpAddr,
+    /// The largest packet that reaches it whole, as the hosts file says.
+    pub(crate) mtu: u32,
 }
 
 /// Echo requests from nodes of a host.

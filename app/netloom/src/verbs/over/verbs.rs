@@ -122,7 +122,8 @@ impl Wanted {
         }
         let makes = |at: &usize| found.hosts[*at].nodes + found.hosts[*at].switches > 0;
         let used: Vec<usize> = (0..hosts.list.len()).filter(makes).collect();
-        let listed = |host: &Host| Place { name: host.name.clone(), underlay: host.underlay };
+        let listed =
+            |host: &Host| Place { name: host.name.clone(), underlay: host.underlay, mtu: host.mtu };
         let whole = Prepare {
             lab: plan.lab.clone(),
             shown: shown.clone(),
