@@ -142,8 +142,14 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
             None => ping::ping(lab, &args),
         },
         Verb::Why(args) => why::why(lab, &args),
-        Verb::Record(verb) => record::record(lab, &verb),
-        Verb::Packets(args) => packets::packets(lab, &args),
+        Verb::Record(verb) => match verb.on() {
+            Some(on) => over::recorded::record(lab, &verb, on),
+            None => record::record(lab, &verb),
+        },
+        Verb::Packets(args) => match &args.on {
+            Some(on) => over::recorded::packets(lab, &args, on),
+            None => packets::packets(lab, &args),
+        },
         Verb::Image(verb) => image::image(&verb),
         Verb::Agent(_) => over::agent::agent(),
         Verb::Doctor(args) => doctor::doctor(&args),

@@ -1,6 +1,7 @@
 //! `--on`: one lab over several hosts, which are networks of nodes of another lab, each with a runtime directory of its own.
 
 mod apply;
+mod recorded;
 mod ssh;
 
 use std::path::PathBuf;
@@ -70,7 +71,11 @@ impl Hosts {
             .replace(", netloom, ", &format!(", {}, ", Binary::find().path().display()));
         for host in HOSTS {
             let own = self.runtime(host).display().to_string();
-            text = text.replace(&format!("=/run/netloom-{host}"), &format!("={own}"));
+            let (old, new) = (
+                "NETLOOM_RUNTIME_DIR=",
+                format!("NETLOOM_DATA_DIR={own}-data, NETLOOM_RUNTIME_DIR={own}"),
+            );
+            text = text.replace(&format!("{old}/run/netloom-{host}"), &new);
         }
         text
     }
@@ -235,7 +240,10 @@ fn what_fails_on_one_host_is_undone_on_all_and_names_it() {
     told.says("nothing is left of it on any host");
     hosts.are_clean();
     // Its interface takes less than the file says.
-    hosts.machine.scratch().file("wrong.yaml", file.replace("192.0.2.3, mtu: 1550", "192.0.2.3, mtu: 9000"));
+    hosts
+        .machine
+        .scratch()
+        .file("wrong.yaml", file.replace("192.0.2.3, mtu: 1550", "192.0.2.3, mtu: 9000"));
     let told = hosts.over("wrong.yaml", &["up", "campus.yaml"]).finish().code(1);
     let told = told.says("host \"west\": the interface \"eth0\" of its underlay address 192.0.2.3 has an MTU of 1550");
     told.says("write `mtu: 1550` there").says("nothing is left of it on any host");

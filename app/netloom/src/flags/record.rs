@@ -1,6 +1,6 @@
 //! The flags of `record` and `packets`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -18,7 +18,19 @@ pub(crate) enum Record {
     /// Show what is recorded, and where every frame has gone.
     Status(RecordShow),
     /// Remove what was recorded.
-    Delete,
+    Delete(RecordDelete),
+}
+
+impl Record {
+    /// The hosts file, if it is about a lab over hosts.
+    pub(crate) fn on(&self) -> Option<&Path> {
+        let on = match self {
+            Record::Start(args) => &args.on,
+            Record::Stop(args) | Record::Status(args) => &args.on,
+            Record::Delete(args) => &args.on,
+        };
+        on.as_deref()
+    }
 }
 
 /// `record start`.
@@ -27,11 +39,25 @@ pub(crate) struct RecordStart {
     /// Most bytes on disk: the oldest give way.
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = keep)]
     pub(crate) keep: u64,
+    /// On all hosts of this file that have a part of the lab.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
+}
+
+/// `record delete`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordDelete {
+    /// On all hosts of this file that have a part of the lab.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
 }
 
 /// `record stop`, `record status`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordShow {
+    /// On all hosts of this file that have a part of the lab.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) on: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -61,6 +87,9 @@ pub(crate) struct Packets {
     /// Before this time.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) until: Option<u64>,
+    /// Of all hosts of this file that have a part of the lab, by time.
+    #[arg(long, value_name = "HOSTS", conflicts_with = "write")]
+    pub(crate) on: Option<PathBuf>,
     /// Write the packets into a pcapng file, each link an interface; `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,

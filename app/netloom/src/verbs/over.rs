@@ -3,7 +3,7 @@
 //!
 //! [`message`] is what is said, [`transport`] how it travels; [`agent`] is the side of a host, [`remote`] the driver's
 //! connection to one, [`driver`] brings a lab up in two phases, [`changing`] turns it
-//! into that of another file. The verbs are in [`verbs`] and [`elsewhere`]. The driver has threads, an agent has
+//! into that of another file. The verbs are in [`verbs`], [`elsewhere`] and [`recorded`]. The driver has threads, an agent has
 //! none, since it forks.
 
 pub(crate) mod agent;
@@ -12,6 +12,7 @@ mod driver;
 pub(crate) mod elsewhere;
 mod message;
 pub(crate) mod pods;
+pub(crate) mod recorded;
 mod remote;
 mod transport;
 pub(crate) mod verbs;

@@ -1,9 +1,10 @@
 //! `packets`: answers from a lab's recording, also while it is written.
 
 use std::cell::LazyCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{OpenOptions, canonicalize};
 use std::io::{BufWriter, IsTerminal, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -35,7 +36,9 @@ pub(crate) fn packets(lab: Option<&str>, args: &Packets) -> Result<i32> {
     if let Some(problem) = told.problem {
         tell_line!("netloom: {problem}: nodes are not known by name");
     }
-    let question = Question::read(&asked, &told.status.nodes)?;
+    let mut nodes = told.status.nodes.clone();
+    nodes.extend(on_other_hosts(recording.lab()));
+    let question = Question::read(&asked, &nodes)?;
     let is_running = recorder::find(&recording).is_ok_and(|found| found.is_some());
     let time = time_of((asked.last_ns, asked.since_ns, asked.until_ns));
     // Nothing may have been sent, or nobody recorded it.
@@ -81,6 +84,19 @@ fn links(recording: &netloom_record::Folder, asked: &[String]) -> Result<Vec<Str
         None => Ok(None),
     };
     Ok(find_links(recording, asked, in_plan)?)
+}
+
+/// Addresses of nodes that other hosts make, of a host's part of a lab, by name.
+fn on_other_hosts(lab: &str) -> BTreeMap<String, Vec<IpAddr>> {
+    let state = runtime_dir().map(|runtime| Folder::new(&runtime, lab).read_state());
+    let across = state.ok().and_then(Result::ok).flatten().and_then(|state| state.across);
+    let mut nodes: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+    for line in across.iter().flat_map(|across| across.names.lines()) {
+        let mut words = line.split_whitespace();
+        let Some(address) = words.next().and_then(|word| word.parse().ok()) else { continue };
+        words.for_each(|name| nodes.entry(name.to_owned()).or_default().push(address));
+    }
+    nodes
 }
 
 /// The plan of a lab, if it runs and answers.

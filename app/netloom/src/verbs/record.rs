@@ -30,7 +30,7 @@ pub(crate) fn record(lab: Option<&str>, verb: &Record) -> Result<i32> {
         Record::Start(args) => start(lab, args),
         Record::Stop(args) => stop(lab, args),
         Record::Status(args) => status(lab, args),
-        Record::Delete => delete(lab),
+        Record::Delete(_) => delete(lab),
     }
 }
 

@@ -18,10 +18,10 @@ use crate::flags::{Capture, Logs};
 use crate::verbs::hosts;
 
 /// A lab on its hosts.
-struct Lab {
-    name: String,
-    hosts: Hosts,
-    found: Vec<OnHost>,
+pub(super) struct Lab {
+    pub(super) name: String,
+    pub(super) hosts: Hosts,
+    pub(super) found: Vec<OnHost>,
 }
 
 /// A link of a lab, with the hosts that make it, as indexes.
@@ -33,7 +33,7 @@ struct Link<'l> {
 }
 
 impl Lab {
-    fn find(lab: Option<&str>, on: &Path) -> Result<Lab> {
+    pub(super) fn find(lab: Option<&str>, on: &Path) -> Result<Lab> {
         let (hosts, name) = (hosts::read(on)?, lab_of(lab)?);
         let found = states(&hosts, &name);
         if found.iter().all(|on| on.lab.is_none() && on.reason.is_none()) {
@@ -266,7 +266,7 @@ fn of_target(lab: &Lab, target: &str) -> Result<usize> {
 }
 
 /// The words of a command line for the host: without the hosts file and the lab, which the host is told otherwise.
-fn own_words(words: impl Iterator<Item = String>) -> Vec<String> {
+pub(super) fn own_words(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut left = vec![];
     let mut words = words;
     while let Some(word) = words.next() {

@@ -74,7 +74,7 @@ pub(crate) enum Ask {
 }
 
 /// Verbs that [`Ask::Run`] may be about.
-pub(crate) const RUN: [&str; 2] = ["capture", "logs"];
+pub(crate) const RUN: [&str; 4] = ["capture", "logs", "packets", "record"];
 
 /// A host's part of a lab. The agent makes the same plan of the same file, and takes its part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -229,12 +229,40 @@ pub(crate) enum Input {
     None,
 }
 
-/// Runs a program on a host with this process's streams; returns the exit code.
+/// A program that runs on a host.
+pub(crate) struct Running {
+    /// Its output; standard error is this process's.
+    pub(crate) output: ChildStdout,
+    pub(crate) waiting: Waiting,
+}
+
+/// A program on a host, without its output.
+pub(crate) struct Waiting {
+    host: String,
+    /// It ends when this does.
+    input: Option<ChildStdin>,
+    program: Program,
+}
+
+impl Waiting {
+    /// Waits for its end; returns the exit code.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub(crate) fn end(mut self) -> Result<i32, Trouble> {
+        let exit = self.program.child.wait();
+        drop(self.input);
+        let exit = exit.map_err(|e| Trouble::of(&self.host, format!("wait for its agent: {e}")))?;
+        Ok(exit.code().unwrap_or_else(|| 128 + exit.signal().unwrap_or(0)))
+    }
+}
+
+/// Starts a program on a host, which ends with this process.
 ///
 /// # Errors
 /// The host cannot be asked, or the program does not begin.
-pub(crate) fn enter(host: &Host, asked: &Ask, input: Input) -> Result<i32, Trouble> {
-    let (mut streams, mut program) = start(host, Stdio::inherit())?;
+pub(crate) fn begin(host: &Host, asked: &Ask) -> Result<Running, Trouble> {
+    let (mut streams, program) = start(host, Stdio::inherit())?;
     let broken =
         |e: std::io::Error| Trouble::of(&host.name, format!("its agent does not answer: {e}"));
     let own = Hello::own(String::new());
@@ -251,22 +279,29 @@ pub(crate) fn enter(host: &Host, asked: &Ask, input: Input) -> Result<i32, Troub
         Some(_) => return Err(Trouble::of(&host.name, "its lab has ended")),
         None => return Err(ended()),
     }
-    let Framed { input: mut from, output: mut to } = streams;
-    let held = match input {
-        Input::None => Some(to),
-        Input::Own => {
-            // It may wait for a key for ever; it ends with this process.
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut std::io::stdin(), &mut to);
-            });
-            None
-        }
-    };
-    let copied = copy_out(&mut from);
-    let exit = program.child.wait().map_err(broken)?;
-    drop(held);
+    let Framed { input: output, output: input } = streams;
+    let waiting = Waiting { host: host.name.clone(), input: Some(input), program };
+    Ok(Running { output, waiting })
+}
+
+/// Runs a program on a host with this process's streams; returns the exit code.
+///
+/// # Errors
+/// The host cannot be asked, or the program does not begin.
+pub(crate) fn enter(host: &Host, asked: &Ask, input: Input) -> Result<i32, Trouble> {
+    let Running { mut output, mut waiting } = begin(host, asked)?;
+    if input == Input::Own
+        && let Some(mut to) = waiting.input.take()
+    {
+        // It may wait for a key for ever; it ends with this process.
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut to);
+        });
+    }
+    let copied = copy_out(&mut output);
+    let code = waiting.end()?;
     copied.map_err(|e| Trouble::of(&host.name, format!("its output cannot be written: {e}")))?;
-    Ok(exit.code().unwrap_or_else(|| 128 + exit.signal().unwrap_or(0)))
+    Ok(code)
 }
 
 /// Copies what comes, as it comes.
