@@ -42,7 +42,7 @@ struct Report<'a> {
     lab: &'a str,
     /// By host; one that gets or loses a part has no steps.
     hosts: Vec<OfHost<'a>>,
-    /// Nothing was looked at alone.
+    /// Whether it was done, and not only looked at.
     done: bool,
 }
 
