@@ -3573,9 +3573,9 @@ class Traffic(TypedDict):
     rx_bytes: int
     """Bytes received."""
     rx_lost: int
-    """Frames lost at reception: dropped or broken, and those for which its receive queue had no
-    room, as the switch's port or the door before it counts them. Between two nodes these
-    count as `tx_lost` of the other one.
+    """Frames lost at reception: those for which its receive queue had no room, as the switch's
+    port or the door before it counts them. Between two nodes these count as `tx_lost` of the
+    other one. Frames that no protocol of the node takes are not lost.
     """
     rx_packets: int
     """Frames received."""
