@@ -69,7 +69,7 @@ fn a_lab_is_planned_for_two_hosts_with_one_link_across() {
         assert!(has("what") && has("formula") && has("source"), "{cost}");
     }
     let messages = costs.iter().find(|cost| cost["what"] == "messages to bring it up");
-    assert_eq!(messages.expect("a line")["value"], 8);
+    assert_eq!(messages.expect("a line")["value"], 10);
     // For a person.
     let told = machine.netloom(["check", "lab.yaml", "--on", "hosts.yaml"]).finish().code(0);
     let told =

@@ -389,9 +389,13 @@ const DIES: &str = r#"
 import json, os, signal, struct, subprocess, sys, threading
 step, flag, command = sys.argv[1], sys.argv[2], sys.argv[3:]
 agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+silent = threading.Event()
+
+def dies(here):
+    return here == step and not os.path.exists(flag)
 
 def die(here):
-    if here == step and not os.path.exists(flag):
+    if dies(here):
         open(flag, "w").close()
         agent.send_signal(signal.SIGKILL)
         agent.wait()
@@ -404,6 +408,11 @@ def relay(source, sink, before, after):
         # Not the look that comes before.
         kind += "!" if kind == "apply" and not body["dry_run"] else ""
         die(before + kind)
+        # No answer to what the agent dies of gets out before it is dead.
+        if dies(after + kind):
+            silent.set()
+        if before == "told:" and silent.is_set():
+            threading.Event().wait()
         sink.write(head + text)
         sink.flush()
         die(after + kind)
