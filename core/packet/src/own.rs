@@ -1,15 +1,13 @@
-//! How frames that netloom itself sends into a lab are told from all others: probes of `why`, and echo requests of `ping`.
+//! How frames that netloom sends into a lab by itself are told from all others: probes of `why`. What somebody asks it to send,
+//! as `ping` does, is not among them.
 //!
 //! Each has a mark that can be seen in the frame alone, wherever it passes: echo requests (and so their answers) and datagrams
 //! have it as their content, a connection as the number of its first byte. [`filter`] matches them, and ICMP errors about them.
 //! A frame that somebody else sends matches by chance alone: a mark has 32 bits and more, at a place and in a packet of a
 //! length of which a stream of data has few.
 
-/// The content of a datagram; an echo request's begins with the first four bytes.
+/// The content of a datagram; an echo request's begins with it.
 pub const MARK: [u8; 8] = [0x9e, 0x6c, 0x70, 0x3f, 0x5b, 0xd1, 0x27, 0xc4];
-
-/// The first four bytes of the mark.
-pub const SHORT: [u8; 4] = [MARK[0], MARK[1], MARK[2], MARK[3]];
 
 /// The sequence number of a request for a connection.
 pub const SEQUENCE: u32 = 0x6c70_a53d;
@@ -74,10 +72,11 @@ impl Version {
         let at = |from: u32| format!("{name}[{}:4]", header + from);
         let (first, second) = (mark(0), mark(4));
         let echo = format!(
-            "({} and {} and {echoes} and {} = {first})",
+            "({} and {} and {echoes} and {} = {first} and {} = {second})",
             protocol(*icmp),
-            has(header + 12),
-            at(8)
+            has(header + 16),
+            at(8),
+            at(12)
         );
         let datagram = format!(
             "({} and {} and {name}[{}:2] = 16 and {} = {first} and {} = {second})",

@@ -22,7 +22,7 @@ arg {number=1}{call=--direction}{display=Direction}{type=selector}{tooltip=As th
 value {arg=1}{value=both}{display=Both}{default=true}
 value {arg=1}{value=in}{display=What it receives}{default=false}
 value {arg=1}{value=out}{display=What it sends}{default=false}
-arg {number=2}{call=--own}{display=What netloom itself sends, too}{type=boolflag}{default=false}{tooltip=Echo requests of netloom ping, probes of netloom why, and their answers}
+arg {number=2}{call=--own}{display=What netloom itself sends, too}{type=boolflag}{default=false}{tooltip=Probes of netloom why, and their answers}
 ";
 
 /// Wireshark's toolbar while it captures from one of these.

@@ -31,7 +31,7 @@ pub(crate) struct Capture {
     /// Only frames that match this expression.
     #[arg(short, long, value_name = "EXPRESSION", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
-    /// Capture what netloom itself sends into the lab, too: echo requests of `ping`, probes of `why`, and their answers.
+    /// Capture what netloom sends into the lab by itself, too: probes of `why`, and their answers.
     #[arg(long)]
     pub(crate) own: bool,
     /// Keep this many bytes of each frame; 0 for all.

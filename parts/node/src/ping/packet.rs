@@ -5,7 +5,6 @@
 //! sockets; for IPv4 this module does (RFC 1071).
 
 use netloom_packet::checksum::checksum;
-use netloom_packet::own;
 use netloom_sys::random;
 
 use super::Version;
@@ -26,7 +25,6 @@ pub(super) const LENGTH: usize = HEADER + 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) id: u16,
-    /// Begins with the mark of all that netloom sends.
     pub(super) token: u64,
 }
 
@@ -34,9 +32,7 @@ impl Mark {
     /// A mark that no other run has.
     pub(super) fn random() -> rustix::io::Result<Mark> {
         let id = u16::from_ne_bytes(random::array()?);
-        let [a, b, c, d] = own::SHORT;
-        let [e, f, g, h] = random::array()?;
-        Ok(Mark { id, token: u64::from_be_bytes([a, b, c, d, e, f, g, h]) })
+        Ok(Mark { id, token: random::number()? })
     }
 }
 
