@@ -3,8 +3,9 @@
 //! Text of the lab's nodes passes through here: names are shown with control characters escaped.
 
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::translate;
 use super::{Chain, Change, Expression, Family, Nat, Operand, Rule, Ruleset, Set, Verdict};
 
 /// Most elements of an anonymous set that are shown.
@@ -115,15 +116,13 @@ fn translation(nat: &Nat, before: &[Expression]) -> String {
         }),
     };
     let port = |operand: &Option<Operand>| {
-        let bytes: [u8; 2] = bytes(operand.as_ref()?)?.try_into().ok()?;
-        Some(format!(":{}", u16::from_be_bytes(bytes)))
+        let port = translate::port(&bytes(operand.as_ref()?)?)?;
+        Some(format!(":{port}"))
     };
-    let address = |operand: &Option<Operand>| {
-        let bytes = bytes(operand.as_ref()?)?;
-        let four =
-            <[u8; 4]>::try_from(bytes.as_slice()).map(|four| Ipv4Addr::from(four).to_string());
-        let six = || <[u8; 16]>::try_from(bytes).map(|six| format!("[{}]", Ipv6Addr::from(six)));
-        four.or_else(|_| six()).ok()
+    let address = |operand: &Option<Operand>| match translate::address(&bytes(operand.as_ref()?)?)?
+    {
+        IpAddr::V4(four) => Some(four.to_string()),
+        IpAddr::V6(six) => Some(format!("[{six}]")),
     };
     let to = |word: &str, at: &Option<Operand>, port_at: &Option<Operand>| {
         let parts = [address(at), port(port_at)].into_iter().flatten().collect::<String>();

@@ -27,20 +27,13 @@ pub(super) fn new(nat: &Nat, registers: &Registers, ipv4: bool) -> Option<New> {
     // What is given and not known makes all unknown.
     let port = |operand: &Option<Operand>| match operand {
         None => Some(None),
-        Some(operand) => {
-            let number: [u8; 2] = bytes(operand, 2)?.try_into().ok()?;
-            Some(Some(u16::from_be_bytes(number)))
-        }
+        Some(operand) => port(&bytes(operand, 2)?).map(Some),
     };
+    let length = if ipv4 { 4 } else { 16 };
     let address = |operand: &Option<Operand>| match operand {
         None => Some(None),
-        Some(operand) if ipv4 => {
-            let address: [u8; 4] = bytes(operand, 4)?.try_into().ok()?;
-            Some(Some(IpAddr::from(address)))
-        }
         Some(operand) => {
-            let address: [u8; 16] = bytes(operand, 16)?.try_into().ok()?;
-            Some(Some(IpAddr::from(address)))
+            address(&bytes(operand, length)?).filter(|address| address.is_ipv4() == ipv4).map(Some)
         }
     };
     Some(match &nat.change {
@@ -50,4 +43,17 @@ pub(super) fn new(nat: &Nat, registers: &Registers, ipv4: bool) -> Option<New> {
         Change::Destination(to, at) => New::Destination(address(to)?, port(at)?),
         Change::Unknown => return None,
     })
+}
+
+/// A port, in network byte order.
+pub(super) fn port(bytes: &[u8]) -> Option<u16> {
+    bytes.try_into().ok().map(u16::from_be_bytes)
+}
+
+/// An address of either family, by its length.
+pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+    }
 }
