@@ -25,32 +25,29 @@ pub(in super::super) fn drifted(
     object: &str,
 ) -> Result<Drifted> {
     let mut found = Drifted::default();
-    let name_of = |port: &PortShown| match port.name.is_empty() {
-        true => port.rules.name.clone().unwrap_or_default(),
-        false => port.name.clone(),
-    };
-    let numbers: BTreeMap<String, u16> =
-        shown.ports.iter().map(|port| (name_of(port), port.number)).collect();
     let on_switch: BTreeMap<String, &String> =
         wanted.ports.keys().map(|name| (shortened_port_name(name), name)).collect();
     for port in &shown.ports {
-        let name = name_of(port);
-        let of_file = on_switch.get(&name).copied();
+        let own = name_of(port);
+        let of_file = own.and_then(|name| on_switch.get(name)).copied();
         let rules = of_file.and_then(|name| wanted.ports.get(name)).cloned().unwrap_or_default();
-        let rules = rules_of(&rules, object)?;
-        let named = match (of_file, name.is_empty()) {
-            (Some(name), _) => name.clone(),
-            (None, false) => name,
-            (None, true) => port.number.to_string(),
-        };
+        let named = of_file.or(own).cloned().unwrap_or_else(|| port.number.to_string());
+        found.of_port(port, &named, rules_of(&rules, object)?);
+    }
+    found.of_mirrors(shown, wanted, object)?;
+    Ok(found)
+}
+
+impl Drifted {
+    /// Compares the rules of a port, named as in the file, with those that it should have.
+    fn of_port(&mut self, port: &PortShown, named: &str, rules: PortRules) {
         let words = differing(&rules, &port.rules);
         if words.is_empty() {
-            continue;
+            return;
         }
-        let words = words.join(", ");
-        found.changes.push(KeyChange {
+        self.changes.push(KeyChange {
             key: format!("ports.{named}"),
-            words: format!("port {named} {words}"),
+            words: format!("port {named} {}", words.join(", ")),
         });
         let PortRules { uid, gid, vlan, macs, learn, .. } = rules;
         let change = PortChange {
@@ -61,34 +58,48 @@ pub(in super::super) fn drifted(
             ..PortChange::default()
         };
         let port = PortKey::Number(port.number);
-        found.requests.push(Request::SetPort { port: port.clone(), change });
-        found.requests.push(Request::SetVlan { port, vlan });
+        self.requests.push(Request::SetPort { port: port.clone(), change });
+        self.requests.push(Request::SetVlan { port, vlan });
     }
-    let number = |name: &str| numbers.get(&shortened_port_name(name)).copied();
-    // Temporary ones belong to captures, which end them themselves.
-    let own: Vec<(&u16, &Mirror)> =
-        shown.mirrors.iter().filter(|(_, mirror)| !mirror.temporary).collect();
-    let add = mirrors(wanted, &number, object)?;
-    let mut are: Vec<String> = own.iter().map(|(_, mirror)| words_of(mirror, shown)).collect();
-    let is_mirror = |request: &Request| match request {
-        Request::AddMirror(mirror) => Some(words_of(mirror, shown)),
-        _ => None,
-    };
-    let mut shall: Vec<String> = add.iter().filter_map(is_mirror).collect();
-    are.sort();
-    shall.sort();
-    if are != shall {
-        let all = |all: &[String]| match all {
-            [] => "none".to_owned(),
-            _ => all.join(" and "),
+
+    /// Compares mirror sessions, all of which are replaced where one differs.
+    fn of_mirrors(&mut self, shown: &Shown, wanted: &ShmSwitch, object: &str) -> Result<()> {
+        let numbers: BTreeMap<&str, u16> = shown
+            .ports
+            .iter()
+            .filter_map(|port| Some((name_of(port)?.as_str(), port.number)))
+            .collect();
+        let number = |name: &str| numbers.get(&*shortened_port_name(name)).copied();
+        // Temporary ones belong to captures, which end them themselves.
+        let own: Vec<(&u16, &Mirror)> =
+            shown.mirrors.iter().filter(|(_, mirror)| !mirror.temporary).collect();
+        let add = mirrors(wanted, &number, object)?;
+        let mut are: Vec<String> = own.iter().map(|(_, mirror)| words_of(mirror, shown)).collect();
+        let is_mirror = |request: &Request| match request {
+            Request::AddMirror(mirror) => Some(words_of(mirror, shown)),
+            _ => None,
         };
-        let words = format!("mirrors {}, was {}", all(&shall), all(&are));
-        found.changes.push(KeyChange { key: "mirrors".to_owned(), words });
-        let gone = own.iter().map(|(number, _)| Request::DeleteMirror { mirror: **number });
-        found.requests.extend(gone);
-        found.requests.extend(add);
+        let mut shall: Vec<String> = add.iter().filter_map(is_mirror).collect();
+        are.sort();
+        shall.sort();
+        if are != shall {
+            let all = |all: &[String]| match all {
+                [] => "none".to_owned(),
+                _ => all.join(" and "),
+            };
+            let words = format!("mirrors {}, was {}", all(&shall), all(&are));
+            self.changes.push(KeyChange { key: "mirrors".to_owned(), words });
+            let gone = own.iter().map(|(number, _)| Request::DeleteMirror { mirror: **number });
+            self.requests.extend(gone);
+            self.requests.extend(add);
+        }
+        Ok(())
     }
-    Ok(found)
+}
+
+/// The name of a port, or else the one that it is reserved for.
+fn name_of(port: &PortShown) -> Option<&String> {
+    Some(&port.name).filter(|name| !name.is_empty()).or(port.rules.name.as_ref())
 }
 
 /// The rules of a port as a switch has them.
@@ -144,9 +155,7 @@ fn vlan_words(vlan: Option<&Vlan>) -> String {
 fn words_of(mirror: &Mirror, shown: &Shown) -> String {
     let name = |number: u16| {
         let found = shown.ports.iter().find(|port| port.number == number);
-        let own =
-            found.map(|p| if p.name.is_empty() { p.rules.name.as_ref() } else { Some(&p.name) });
-        own.flatten().map_or_else(|| number.to_string(), Clone::clone)
+        found.and_then(name_of).cloned().unwrap_or_else(|| number.to_string())
     };
     let source = |of: &Source| {
         let direction = match of.direction {
