@@ -17,7 +17,7 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_model::Plan;
@@ -26,7 +26,7 @@ use netloom_model::merging::KeyChange;
 use netloom_model::plan::port_names::MOST_PORT_NAME;
 use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
 use netloom_model::plan::{PlannedLink, PlannedSwitch};
-use netloom_switch::control::requests::{Answer, PortShown, Presence, Request};
+use netloom_switch::control::requests::{Answer, Presence, Request, Shown};
 use netloom_switch::control::{Connection, PATIENCE};
 
 use self::ports::{make_taps, open_interface};
@@ -166,19 +166,15 @@ impl Switches {
         rules::changes(&shown, old, new, &object)
     }
 
-    /// Rules of ports and mirror sessions that were changed by hand, by switch. One that does not answer is compared later.
+    /// Rules of ports and mirror sessions that were changed by hand, by switch. `shown` gives what a switch shows; one that does
+    /// not answer is compared later.
     pub(crate) fn differences(
-        &self,
-        folder: &Folder,
         state: &State,
+        shown: impl Fn(&str) -> Option<Arc<Shown>>,
     ) -> Vec<(String, Vec<KeyChange>)> {
         let of_switch = |switch: &PlannedSwitch| {
             let (name, options) = (&switch.name, switch.kind.as_shm()?);
-            let Ok(Answer::Shown(shown)) =
-                self.ask_within(folder, name, &Request::Show, SHOWN_WITHIN)
-            else {
-                return None;
-            };
+            let shown = shown(name)?;
             let found = rules::drifted(&shown, options, &Subject::of("switch", name)).ok()?;
             (!found.changes.is_empty()).then(|| (name.clone(), found.changes))
         };
@@ -233,11 +229,11 @@ impl Switches {
         })
     }
 
-    /// The ports of a switch, as it shows them; none while its process is not there, or does not answer soon.
-    pub(crate) fn ports(&self, folder: &Folder, switch: &str) -> Vec<PortShown> {
+    /// What a switch shows; `None` while its process is not there, or does not answer soon.
+    pub(crate) fn shown(&self, folder: &Folder, switch: &str) -> Option<Arc<Shown>> {
         match self.ask_within(folder, switch, &Request::Show, SHOWN_WITHIN) {
-            Ok(Answer::Shown(shown)) => shown.ports,
-            _ => vec![],
+            Ok(Answer::Shown(shown)) => Some(shown.into()),
+            _ => None,
         }
     }
 

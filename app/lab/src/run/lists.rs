@@ -9,6 +9,7 @@ use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedLink, Slot, SwitchSlot};
 
 use crate::Result;
 use crate::keep::slicers;
+use crate::keep::switches::Switches;
 use crate::keep::wires;
 use crate::run::drift::{self, Differences, Left, OfNode};
 use crate::run::fidelity;
@@ -338,7 +339,7 @@ fn differing(
     let core = drift::core(state, *core)?;
     let doors = &sources.running.kept.keepers.doors;
     let doors = doors.differences(&sources.running.folder, state)?;
-    let rules = sources.running.kept.keepers.switches.differences(&sources.running.folder, state);
+    let rules = Switches::differences(state, |switch| sources.switches.shown(sources, switch));
     let found = drift::gathered(state, core, of_nodes).with_doors(doors);
     Ok(found.with_processes(rules, sources.running.lacking_recorder(state)).lines(state))
 }

@@ -224,7 +224,7 @@ fn beside(
 /// What the port of a link at a shared-memory switch counts as lost, both directions together. A frame that its sender's port
 /// counts is not counted by the receiver's.
 fn at_switch(sources: &Sources<'_>, link: &PlannedLink) -> Vec<LossView> {
-    let Some(port) = sources.ports.of(sources, link) else { return vec![] };
+    let Some(port) = sources.switches.port(sources, link) else { return vec![] };
     let plan = &sources.state.plan;
     let side = link.ends.iter().position(|end| plan.shm_switch_at(end).is_some()).unwrap_or(0);
     let from = plan.end_text(&link.ends[1 - side]);

@@ -13,6 +13,7 @@ use netloom_sys::{describe, sysctl};
 
 use crate::build::keeper::{Gone, Keeper};
 use crate::build::{configure, links};
+use crate::keep::switches::Switches;
 use crate::run::drift::of_node::{self, Difference};
 use crate::run::drift::{self, Differences, Left, LivingInits, Object, of_core, seen, slots_of};
 use crate::run::link_changes::delete_ends;
@@ -73,7 +74,8 @@ impl Running {
     pub(crate) fn differences(&self, work: &Work, state: &State) -> Result<Differences> {
         let doors = self.kept.keepers.doors.differences(&self.folder, state)?;
         let found = drift::find(state, &self.inhabited(work, state), &Left::read(&self.folder)?)?;
-        let rules = self.kept.keepers.switches.differences(&self.folder, state);
+        let shown = |switch: &str| self.kept.keepers.switches.shown(&self.folder, switch);
+        let rules = Switches::differences(state, shown);
         Ok(found.with_doors(doors).with_processes(rules, self.lacking_recorder(state)))
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netloom_model::plan::PlannedLink;
-use netloom_switch::control::requests::PortShown;
+use netloom_switch::control::requests::{PortShown, Shown};
 use rustix::process::Pid;
 
 use crate::run::drift::Left;
@@ -20,7 +20,7 @@ pub(crate) struct Sources<'a> {
     /// Pids of the living inits of nodes, by slot; only nodes to read are required.
     pub(super) pids: &'a [Option<Pid>],
     pub(super) phase: Phase,
-    pub(super) ports: Ports,
+    pub(super) switches: SwitchesShown,
     /// The core namespace, while its init lives.
     pub(super) core: Option<OwnedFd>,
     /// What nodes' own commands changed, and the core's init, where differences are wanted.
@@ -35,24 +35,30 @@ impl<'a> Sources<'a> {
         pids: &'a [Option<Pid>],
     ) -> Sources<'a> {
         let (phase, core) = (running.phase(), running.core_network());
-        Sources { running, state, pids, phase, ports: Ports::default(), core, drift: None }
+        let switches = SwitchesShown::default();
+        Sources { running, state, pids, phase, switches, core, drift: None }
     }
 }
 
-/// Ports of shared-memory switches, by switch: each is asked once a reading, however many of its ports are cards of guests.
+/// What shared-memory switches show, by switch: each is asked once a reading, whatever is wanted of it and however many of its
+/// ports are cards of guests.
 #[derive(Default)]
-pub(super) struct Ports(Mutex<BTreeMap<String, Arc<[PortShown]>>>);
+pub(super) struct SwitchesShown(Mutex<BTreeMap<String, Option<Arc<Shown>>>>);
 
-impl Ports {
-    /// The port of a link that ends in such a switch, as the switch shows it.
-    pub(super) fn of(&self, sources: &Sources<'_>, link: &PlannedLink) -> Option<PortShown> {
-        let (switch, name) = sources.state.plan.shm_port(link)?;
+impl SwitchesShown {
+    /// What a switch shows, if it answers.
+    pub(super) fn shown(&self, sources: &Sources<'_>, switch: &str) -> Option<Arc<Shown>> {
         let running = sources.running;
-        let ask = || running.kept.keepers.switches.ports(&running.folder, &switch.name).into();
+        let ask = || running.kept.keepers.switches.shown(&running.folder, switch);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = Arc::clone(all.entry(switch.name.clone()).or_insert_with(ask));
-        drop(all);
-        shown.iter().find(|port| port.name == name).cloned()
+        all.entry(switch.to_owned()).or_insert_with(ask).clone()
+    }
+
+    /// The port of a link that ends in such a switch, as the switch shows it.
+    pub(super) fn port(&self, sources: &Sources<'_>, link: &PlannedLink) -> Option<PortShown> {
+        let (switch, name) = sources.state.plan.shm_port(link)?;
+        let shown = self.shown(sources, &switch.name)?;
+        shown.ports.iter().find(|port| port.name == name).cloned()
     }
 }
 

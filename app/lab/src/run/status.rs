@@ -387,7 +387,7 @@ fn card_status(
     link: &PlannedLink,
     addresses: Vec<String>,
 ) -> InterfaceStatus {
-    let port = sources.ports.of(sources, link);
+    let port = sources.switches.port(sources, link);
     let traffic = port.as_ref().map(|port| {
         let count = |name: &str| port.counters.get(name).copied().unwrap_or(0);
         let lost = port.counters.iter().filter(|(name, _)| name.starts_with("dropped-"));

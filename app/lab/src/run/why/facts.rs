@@ -436,8 +436,9 @@ impl Facts for LabFacts<'_> {
 
     fn ports(&mut self, switch: &str, links: [&str; 2]) -> Result<Option<[PortRules; 2]>> {
         let running = self.running;
-        let shown = running.kept.keepers.switches.ports(&running.folder, switch);
-        let is_aware = shown.iter().any(|port| port.rules.vlan.is_some());
+        let shown = running.kept.keepers.switches.shown(&running.folder, switch);
+        let Some(shown) = shown else { return Ok(None) };
+        let is_aware = shown.ports.iter().any(|port| port.rules.vlan.is_some());
         let port = |link: &str| {
             let planned = self.plan().links.iter().find(|l| l.name == link)?;
             let side = (0..2).find(|side| {
@@ -446,7 +447,7 @@ impl Facts for LabFacts<'_> {
                 found.is_some_and(|s| s.name == switch)
             })?;
             let name = self.plan().port_name(planned, side);
-            let found = shown.iter().find(|port| port.name == name)?;
+            let found = shown.ports.iter().find(|port| port.name == name)?;
             Some(PortRules {
                 port: name,
                 vlan: vlan(found.rules.vlan.as_ref(), is_aware),
