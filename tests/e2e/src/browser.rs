@@ -134,7 +134,7 @@ impl Browser {
     /// Presses and releases the mouse at a place in the window: an expression with both coordinates.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// The window does not have that place.
     pub fn click_at(&self, place: &str) {
         let middle = self.value(place);
         let at = |index: usize| middle[index].as_f64().expect("a place").round();
@@ -169,7 +169,7 @@ impl Browser {
     /// Presses and releases the mouse twice at a place in the window: an expression with both coordinates.
     ///
     /// # Panics
-    /// When there is no such place.
+    /// The window does not have that place.
     pub fn double_click_at(&self, place: &str) {
         let middle = self.value(place);
         let at = |index: usize| middle[index].as_f64().expect("a place").round();

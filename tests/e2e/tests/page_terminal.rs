@@ -169,7 +169,7 @@ fn a_terminal_lives_on_while_its_lab_is_adopted_and_ends_with_its_node() {
     browser.keys("echo adopted $kept\n");
     line(&browser, "adopted 42");
     assert_eq!(browser.text(".terminal-state"), "");
-    // Without its node there is no shell; the new node's begins when it is wanted.
+    // A shell ends with its node; the new node's begins when it is wanted.
     machine.netloom(["down"]).finish().code(0);
     browser.until("document.querySelector('.terminal-state')?.innerText.startsWith('ended')");
     machine.up_file(&file);

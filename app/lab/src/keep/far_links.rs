@@ -249,7 +249,7 @@ impl FarLinks {
         Some(AcrossView {
             host: across.host.clone(),
             peers: across.peers.iter().map(|known| peer(&known.name)).collect(),
-            // Without links across there is no device, and nothing to drop.
+            // A lab without links across has neither the device nor drops.
             foreign_frames: dropped.ok().flatten().flatten().unwrap_or(0),
         })
     }

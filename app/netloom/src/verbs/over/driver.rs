@@ -1,6 +1,6 @@
 //! Brings a lab up on several hosts in two phases: all parts are prepared, then all go. What fails on one host is undone on
-//! all, and a host whose connection ended is asked again. There is no coordinator beside the process that does this, and
-//! nothing to keep: each host has the state of its part.
+//! all, and a host whose connection ended is asked again. The process that does this is the only coordinator, and keeps
+//! nothing: each host has the state of its part.
 
 use std::thread::ScopedJoinHandle;
 
