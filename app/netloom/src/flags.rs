@@ -37,7 +37,7 @@ pub(crate) use flow::{
 };
 pub(crate) use fmt::Fmt;
 pub(crate) use foreign::{
-    Export, ExportContainerlab, ExportKubernetes, ExportLab, Import, Importing, ManagementKind,
+    Export, ExportKubernetes, ExportLab, ExportTopology, Import, Importing, ManagementKind,
 };
 pub(crate) use generate::{Generate, GenerateEngine, Replay};
 pub(crate) use guard::{Guard, GuardCheck, GuardDefault, GuardDiff, GuardReport, GuardVerb};

@@ -87,6 +87,7 @@ pub(crate) fn run(cli: Cli) -> Result<i32> {
         Verb::Fmt(args) => fmt::fmt(&args),
         Verb::Import(args) => foreign::import(&args),
         Verb::Export(Export::Lab(args)) => saved::export(lab, &args),
+        Verb::Export(Export::C9s(args)) => foreign::export_c9s(&args),
         Verb::Export(Export::Containerlab(args)) => foreign::export(&args),
         Verb::Export(Export::Kubernetes(args)) => over::pods::export(&args),
         Verb::Schema => files::schema(),

@@ -1,7 +1,10 @@
 //! A plan as a topology of containerlab, with an account of what that does not say.
 //!
-//! Nodes are of kind `linux`, with their own image or one for all; addresses, routes and settings become commands. A
-//! switch is a bridge of the host, which has to be there before.
+//! Nodes are of kind `linux`, with their own image or one for all; addresses, routes and settings become commands. For Docker a
+//! switch is a bridge of the host, which has to be there before; for Kubernetes it is a node with a bridge in it ([`c9s`]).
+
+pub mod c9s;
+mod names;
 
 use std::fmt::Write as _;
 
@@ -11,8 +14,18 @@ use netloom_model::lab::{FileContent, FileSpec, NodeSpec, Program, Restart};
 use netloom_model::plan::{PlannedEnd, PlannedLink, PlannedNode, PlannedSwitch};
 use netloom_model::published::Published;
 
+use self::names::{MANAGED, Names};
 use crate::ledger::{Item, Verdict};
 use crate::write::{quoted, scalar};
+
+/// What runs the containers of a topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    /// The machine that containerlab is on.
+    Docker,
+    /// A cluster with c9s (Clabernetes), where a pod has no part in any host: neither its files nor its bridges.
+    Kubernetes,
+}
 
 /// A topology, and what is not in it.
 #[derive(Clone, Debug)]
@@ -25,19 +38,9 @@ pub struct Exported {
 
 /// The topology of a plan. `file` is the lab file's name in the account; nodes without an image of their own get this one.
 pub fn export(plan: &Plan, file: &str, image: &str) -> Exported {
-    let mut writer = Writer { plan, file, out: String::new(), items: vec![] };
+    let mut writer = Writer::new(plan, file, Runtime::Docker);
     let _ = writeln!(writer.out, "# Made by `netloom export containerlab`.");
-    let _ = writeln!(writer.out, "name: {}\ntopology:", scalar(&plan.lab));
-    let _ = writeln!(writer.out, "  kinds:\n    linux: {{image: {}}}\n  nodes:", scalar(image));
-    plan.nodes.iter().for_each(|node| writer.node(node));
-    plan.switches.iter().for_each(|switch| writer.switch(switch));
-    if !plan.links.is_empty() {
-        writer.out.push_str("  links:\n");
-        writer.links();
-    }
-    if !plan.slices.is_empty() {
-        writer.say("slices", left_out("containerlab has no OpenFlow switches"));
-    }
+    writer.topology(&plan.lab, image);
     Exported { text: writer.out, items: writer.items }
 }
 
@@ -47,11 +50,6 @@ fn left_out(why: &str) -> Verdict {
 
 fn changed(why: &str) -> Verdict {
     Verdict::Changed(why.to_owned())
-}
-
-/// A name that containerlab takes: a child of a node stands beside it.
-fn flat(name: &str) -> String {
-    name.replace('/', "-")
 }
 
 /// A text that neither variables nor YAML change.
@@ -103,18 +101,46 @@ impl End {
 struct Writer<'a> {
     plan: &'a Plan,
     file: &'a str,
+    runtime: Runtime,
+    names: Names,
     out: String,
     items: Vec<Item>,
+    /// Files of nodes that a cluster holds.
+    files: c9s::Files,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(plan: &'a Plan, file: &'a str, runtime: Runtime) -> Self {
+        let names = Names::new(plan, runtime);
+        let (out, items, files) = (String::new(), vec![], c9s::Files::default());
+        Self { plan, file, runtime, names, out, items, files }
+    }
+
+    fn topology(&mut self, name: &str, image: &str) {
+        let plan = self.plan;
+        let _ = writeln!(self.out, "name: {}\ntopology:", scalar(name));
+        let _ = writeln!(self.out, "  kinds:\n    linux: {{image: {}}}\n  nodes:", scalar(image));
+        plan.nodes.iter().for_each(|node| self.node(node));
+        plan.switches.iter().for_each(|switch| self.switch(switch));
+        if !plan.links.is_empty() {
+            self.out.push_str("  links:\n");
+            self.links();
+        }
+        if !plan.slices.is_empty() {
+            self.say("slices", left_out("containerlab has no OpenFlow switches"));
+        }
+    }
+
     fn say(&mut self, item: impl Into<String>, verdict: Verdict) {
         self.items.push(Item { file: self.file.to_owned(), line: 0, item: item.into(), verdict });
     }
 
     fn node(&mut self, node: &PlannedNode) {
-        let _ = writeln!(self.out, "    {}:\n      kind: linux", scalar(&flat(&node.name)));
+        let name = scalar(self.names.of(&node.name));
+        let _ = writeln!(self.out, "    {name}:\n      kind: linux");
+        self.named(&format!("nodes.{}", node.name), &node.name);
         self.account(node);
+        self.management(node);
         if let Some(image) = &node.image {
             self.image(node, image);
         }
@@ -140,7 +166,15 @@ impl Writer<'_> {
                 Restart::OnFailure => "on-failure",
                 Restart::Always => "always",
             };
-            let _ = writeln!(self.out, "      restart-policy: {restart}");
+            match (self.runtime, program.restart) {
+                (Runtime::Docker, _) | (_, Restart::Always) => {
+                    let _ = writeln!(self.out, "      restart-policy: {restart}");
+                }
+                (Runtime::Kubernetes, _) => {
+                    let how = changed("a container of a pod always starts again");
+                    self.say(format!("nodes.{}.run", node.name), how);
+                }
+            }
         }
         let commands = self.commands(node);
         if !commands.is_empty() {
@@ -148,6 +182,31 @@ impl Writer<'_> {
             for words in commands {
                 let _ = writeln!(self.out, "        - {}", command(&words));
             }
+        }
+    }
+
+    /// Tells of a node or switch that has another name.
+    fn named(&mut self, item: &str, name: &str) {
+        // That a child stands beside its parent is told as such.
+        let now = self.names.of(name);
+        if now != name.replace('/', "-") {
+            let how = changed(&format!("its name is {now:?}"));
+            self.say(item, how);
+        }
+    }
+
+    /// Whether a node is in the management network, which takes `eth0`.
+    fn management(&mut self, node: &PlannedNode) {
+        if !names::is_managed(node, self.runtime) {
+            // containerlab refuses links at eth0 of other nodes.
+            self.out.push_str("      network-mode: none\n");
+            return;
+        }
+        let at = node.interfaces.iter().position(|interface| interface.name == MANAGED);
+        if let Some(at) = at {
+            let now = self.names.interface(node, at);
+            let how = format!("{now:?}: eth0 is the interface of the management network");
+            self.say(format!("nodes.{}.interfaces.{MANAGED}", node.name), Verdict::Changed(how));
         }
     }
 
@@ -255,6 +314,9 @@ impl Writer<'_> {
     }
 
     fn binds(&mut self, node: &PlannedNode) {
+        if self.runtime == Runtime::Kubernetes {
+            return self.files_of_cluster(node);
+        }
         let mut binds: Vec<String> = Vec::new();
         for bind in &node.binds {
             let access = if bind.write { "rw" } else { "ro" };
@@ -288,6 +350,9 @@ impl Writer<'_> {
             return;
         }
         self.out.push_str("      ports:\n");
+        if self.runtime == Runtime::Kubernetes {
+            return self.ports_of_cluster(node);
+        }
         for port in &node.ports {
             // Without an address Docker would open the port on every address of the host.
             for place in port.places() {
@@ -312,12 +377,16 @@ impl Writer<'_> {
             // Slashes are those of the path: a name may have dots.
             push(&["sysctl", "-w", &format!("{path}={value}")]);
         }
+        if self.runtime == Runtime::Kubernetes {
+            self.commands_of_cluster(node, &mut push);
+        }
         for net in &node.loopback {
             push(&["ip", "address", "add", &net.to_string(), "dev", "lo"]);
         }
-        for interface in &node.interfaces {
+        for (at, interface) in node.interfaces.iter().enumerate() {
+            let name = self.names.interface(node, at);
             for net in &interface.addresses {
-                push(&["ip", "address", "add", &net.to_string(), "dev", &interface.name]);
+                push(&["ip", "address", "add", &net.to_string(), "dev", name]);
             }
         }
         for route in &node.routes {
@@ -326,7 +395,7 @@ impl Writer<'_> {
             // Not `add`: the container may have a default route of its management network already.
             words.extend(["route", "replace"].map(str::to_owned));
             words.push(route.to.to_string());
-            let device = |at: usize| node.interfaces.get(at).map_or("", |i| i.name.as_str());
+            let device = |at: usize| self.names.interface(node, at);
             let mut hop = |via: Option<std::net::IpAddr>, at: usize, several: bool| {
                 words.extend(several.then(|| "nexthop".to_owned()));
                 words.extend(via.iter().flat_map(|via| ["via".to_owned(), via.to_string()]));
@@ -342,7 +411,11 @@ impl Writer<'_> {
     }
 
     fn switch(&mut self, switch: &PlannedSwitch) {
-        let name = flat(&switch.name);
+        let name = self.names.of(&switch.name).to_owned();
+        self.named(&format!("switches.{}", switch.name), &switch.name);
+        if self.runtime == Runtime::Kubernetes {
+            return self.switch_of_cluster(switch, &name);
+        }
         let _ = writeln!(self.out, "    {}:\n      kind: bridge", scalar(&name));
         let how = format!("a bridge of the host: `ip link add {name} up type bridge` makes it");
         self.say(format!("switches.{}", switch.name), Verdict::Changed(how));
@@ -360,20 +433,36 @@ impl Writer<'_> {
         match end {
             PlannedEnd::Node { node, interface } => {
                 let node = self.plan.node_at(*node)?;
-                let interface = node.interfaces.get(*interface)?;
-                let mac = interface.mac_given.then(|| mac_text(interface.mac));
-                Some(End { node: flat(&node.name), interface: interface.name.clone(), mac })
+                let own = node.interfaces.get(*interface)?;
+                // c9s takes none at the ends of links.
+                let mac = own.mac_given && self.runtime == Runtime::Docker;
+                Some(End {
+                    node: self.names.of(&node.name).to_owned(),
+                    interface: self.names.interface(node, *interface).to_owned(),
+                    mac: mac.then(|| mac_text(own.mac)),
+                })
             }
             PlannedEnd::Port { switch, .. } => {
-                let node = flat(&self.plan.switch_at(*switch)?.name);
-                // With number and sign the name of the host's
-                // interface stays within 15 letters (IFNAMSIZ).
-                let short: String = node.chars().take(8).collect();
-                Some(End { node, interface: format!("{short}-p{number}"), mac: None })
+                let node = self.names.of(&self.plan.switch_at(*switch)?.name).to_owned();
+                let interface = self.port(&node, number);
+                Some(End { node, interface, mac: None })
             }
             PlannedEnd::Host { .. } | PlannedEnd::Internet { .. } | PlannedEnd::Nowhere { .. } => {
                 None
             }
+        }
+    }
+
+    /// The name of a switch's port, by the link's number.
+    fn port(&self, switch: &str, number: usize) -> String {
+        match self.runtime {
+            Runtime::Docker => {
+                // With number and sign the name of the host's
+                // interface stays within 15 letters (IFNAMSIZ).
+                let short: String = switch.chars().take(8).collect();
+                format!("{short}-p{number}")
+            }
+            Runtime::Kubernetes => format!("eth{}", number + 1),
         }
     }
 
@@ -387,6 +476,10 @@ impl Writer<'_> {
         };
         let end = PlannedEnd::Node { node: *node, interface: *interface };
         let Some(end) = self.end(&end, 0) else { return false };
+        if self.runtime == Runtime::Kubernetes {
+            // By a command of its node.
+            return true;
+        }
         let (end, mtu) = (end.long(), link.mtu);
         let _ = writeln!(self.out, "    - {{type: dummy, endpoint: {end}, mtu: {mtu}}}");
         true

@@ -67,7 +67,7 @@ impl Pods<'_> {
         let _ = write!(
             out,
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  labels: {labels}\ndata:\n  lab.yaml: {}\n---\n",
-            block(self.file)
+            block(self.file, 2)
         );
         let _ = write!(
             out,
@@ -100,8 +100,8 @@ impl Pods<'_> {
     }
 }
 
-/// A text as the value of a key that is two spaces deep: as it is, where YAML gives it back so.
-fn block(text: &str) -> String {
+/// A text as the value of a key that is `deep` spaces deep: as it is, where YAML gives it back so.
+pub(crate) fn block(text: &str, deep: usize) -> String {
     let plain = |line: &str| printable::line(line) == line && !line.ends_with(' ');
     let whole = text.ends_with('\n') && !text.ends_with("\n\n") && text.len() > 1;
     if !whole || !text.lines().all(plain) || text.contains('\r') {
@@ -111,7 +111,7 @@ fn block(text: &str) -> String {
     for line in text.lines() {
         out.push('\n');
         if !line.is_empty() {
-            let _ = write!(out, "    {line}");
+            let _ = write!(out, "{:1$}{line}", "", deep + 2);
         }
     }
     out
@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn a_lab_file_stands_as_it_is_where_yaml_gives_it_back() {
         assert_eq!(
-            block("nodes:\n  a: {}\n\nlinks: []\n"),
+            block("nodes:\n  a: {}\n\nlinks: []\n", 2),
             "|2\n    nodes:\n      a: {}\n\n    links: []"
         );
         for other in ["nodes: {}", "a: 1 \n", "a:\r\n", "\n", "a: 1\n\n", "a: \u{7}\n"] {
-            assert_eq!(block(other), quoted(other));
+            assert_eq!(block(other, 2), quoted(other));
         }
     }
 

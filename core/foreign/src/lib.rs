@@ -38,7 +38,7 @@ use netloom_config::{Diagnostics, Node, Report, printable};
 use netloom_model::Plan;
 use netloom_model::published::Published;
 
-pub use export::{Exported, export};
+pub use export::{Exported, c9s, export};
 pub use ledger::{Item, Verdict};
 pub use mininet::STAND_IN;
 pub use source::{Files, Found, Memory};

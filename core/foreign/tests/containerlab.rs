@@ -313,7 +313,7 @@ fn an_export_keeps_or_tells_of_every_key() {
     let planned = netloom_model::plan::plan(&parsed).unwrap();
     let exported = netloom_foreign::export(&planned, "e.yaml", "debian:13");
     for part in [
-        "    a:\n      kind: linux\n      image: \"alpine:3\"\n      image-pull-policy: Never\n      cmd: \"sleep 1d\"\n",
+        "    a:\n      kind: linux\n      network-mode: none\n      image: \"alpine:3\"\n      image-pull-policy: Never\n      cmd: \"sleep 1d\"\n",
         "\"sysctl -w net/ipv4/tcp_ecn=1\"",
         "sysctl -w 'net/ipv4/ip_local_port_range=2000 3000'",
     ] {
@@ -625,4 +625,117 @@ fn a_node_of_which_nothing_is_said_is_in_no_group_of_its_kind() {
     assert!(of("said").env.len() == 1 && !of("said").privileged);
     assert_eq!(import.left_out().count(), 0, "{:?}", import.left_out().collect::<Vec<_>>());
     assert!(plan.links.iter().any(|link| link.mtu == 9500));
+}
+
+fn planned(lab: &str) -> netloom_model::Plan {
+    let parsed = netloom_model::parse("x", lab.as_bytes(), "x").unwrap();
+    netloom_model::plan::plan(&parsed).unwrap()
+}
+
+/// What an account says of an item.
+fn said<'a>(exported: &'a netloom_foreign::Exported, item: &str) -> &'a Verdict {
+    let found = exported.items.iter().find(|found| found.item == item);
+    &found.unwrap_or_else(|| panic!("{item}: {:?}", exported.items)).verdict
+}
+
+/// containerlab 0.79 refuses a link at `eth0` of a node that is in its management network (`nodes/linux/linux.go`,
+/// `CheckInterfaceName`), and takes ends at `macvlan` for an interface of the host (`links/link_brief.go`).
+#[test]
+fn an_exported_lab_is_one_that_containerlab_takes() {
+    let lab = "name: x\nnodes: {a: {}, p: {ports: [\"8080:80\"]}, macvlan: {}}\nlinks: [[a, p], [p, macvlan]]\n";
+    let exported = netloom_foreign::export(&planned(lab), "x.yaml", "alpine:3");
+    for part in [
+        "    a:\n      kind: linux\n      network-mode: none\n",
+        "    p:\n      kind: linux\n      ports:\n",
+        "    macvlan-1:\n      kind: linux\n      network-mode: none\n",
+        "{endpoints: [\"a:eth0\", \"p:eth2\"], mtu: 1500}",
+        "{endpoints: [\"p:eth1\", \"macvlan-1:eth0\"], mtu: 1500}",
+        " dev eth2\"",
+    ] {
+        assert!(exported.text.contains(part), "{part}\n{}", exported.text);
+    }
+    let eth0 = said(&exported, "nodes.p.interfaces.eth0");
+    assert!(matches!(eth0, Verdict::Changed(how) if how.starts_with("\"eth2\"")), "{eth0:?}");
+    let name = said(&exported, "nodes.macvlan");
+    assert_eq!(*name, Verdict::Changed("its name is \"macvlan-1\"".into()));
+}
+
+#[test]
+fn names_that_become_one_are_told_apart() {
+    let lab = "name: x\nnodes: {Web: {}, web: {}, x_: {}}\nlinks: [[Web, web], [web, x_]]\n";
+    let never = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+    let exported = netloom_foreign::c9s::export(&planned(lab), "x.yaml", "alpine:3", &never);
+    assert!(exported.text.contains("[\"web-1:eth1\", \"web:eth2\"]"), "{}", exported.text);
+    assert!(exported.text.contains("[\"web:eth1\", \"x:eth1\"]"), "{}", exported.text);
+    assert_eq!(*said(&exported, "nodes.Web"), Verdict::Changed("its name is \"web-1\"".into()));
+    // Nobody asked for ports: no service for any node.
+    assert!(exported.text.contains("expose: {exposeType: None, disableAutoExpose: true}"));
+}
+
+/// A lab whose parts c9s takes in another way, or not at all.
+const FOR_C9S: &str = "name: My_Lab\nnodes:\n  \
+    Web_1: {run: sleep 1d, ports: [\"8080:80\"], files: {/etc/motd: \"hello\\n\", /bin/x: {from: x.bin, mode: 0755}, \
+    /big: {from: big}, /none: {from: none}}}\n  \
+    b: {binds: {/data: data}}\nswitches: {s: {stp: true}}\n\
+    links:\n  - {ends: [Web_1, s], mac: {Web_1: 02:00:00:00:00:07}}\n  - [b, s]\n  - [b, nowhere]\n";
+
+fn read_for_c9s(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    match path.to_str().unwrap() {
+        "x.bin" => Ok(vec![0xff, 0, 1]),
+        "big" => Ok(vec![b'x'; 1 << 20]),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    }
+}
+
+#[test]
+fn a_lab_for_c9s_has_what_its_compiler_takes() {
+    let plan = planned(FOR_C9S);
+    let exported = netloom_foreign::c9s::export(&plan, "x.yaml", "alpine:3", &read_for_c9s);
+    for part in [
+        "kind: ConfigMap\nmetadata:\n  name: my-lab-web-1-files\ndata:\n  \"0-motd\": |2\n    hello\nbinaryData:\n  \"1-x\": /wAB\n---\n",
+        "apiVersion: c9s.run/v1alpha1\nkind: Topology\nmetadata:\n  name: my-lab\n",
+        "  expose: {exposeType: ClusterIP, disableAutoExpose: true}\n",
+        "      web-1:\n        - {filePath: /etc/motd, configMapName: my-lab-web-1-files, configMapPath: \"0-motd\", mode: read}\n        \
+         - {filePath: /bin/x, configMapName: my-lab-web-1-files, configMapPath: \"1-x\", mode: execute}\n",
+        "            - \"80/tcp\"\n",
+        "            - \"ip link set eth1 address 02:00:00:00:00:07\"\n",
+        "            - \"ip link set br0 type bridge stp_state 1\"\n              \
+         - \"ip link set eth1 master br0\"\n              - \"ip link set eth2 master br0\"\n              \
+         - \"ip link set br0 up\"\n",
+        "            - \"ip link add eth1 type dummy\"\n              - \"ip link set eth1 mtu 1500\"\n              \
+         - \"ip link set eth1 up\"\n",
+        "        - {endpoints: [\"web-1:eth1\", \"s:eth1\"], mtu: 1500}\n          - {endpoints: [\"b:eth2\", \"s:eth2\"], mtu: 1500}\n",
+    ] {
+        assert!(exported.text.contains(part), "{part}\n{}", exported.text);
+    }
+    // What its compiler refuses, or leaves to the host of containerlab.
+    for other in
+        ["kind: bridge", "restart-policy", "network-mode", "binds", "type: dummy", "type: veth"]
+    {
+        assert!(!exported.text.contains(other), "{other}\n{}", exported.text);
+    }
+    let left_out = |item: &str| match said(&exported, item) {
+        Verdict::LeftOut(why) => why.clone(),
+        other => panic!("{item}: {other:?}"),
+    };
+    assert!(left_out("nodes.Web_1.files./big").contains("1 MiB"));
+    assert!(left_out("nodes.Web_1.files./none").starts_with("it cannot be read"));
+    assert!(left_out("nodes.b.binds./data").contains("pods"));
+    for item in ["nodes.Web_1", "nodes.Web_1.run", "nodes.b.interfaces.eth0", "switches.s"] {
+        assert!(matches!(said(&exported, item), Verdict::Changed(_)), "{item}");
+    }
+}
+
+#[test]
+fn the_definition_for_c9s_is_a_topology_of_containerlab() {
+    let plan = planned(FOR_C9S);
+    let exported = netloom_foreign::c9s::export(&plan, "x.yaml", "alpine:3", &read_for_c9s);
+    let (_, definition) = exported.text.split_once("    containerlab: |2\n").unwrap();
+    let lines = definition.lines().map(|line| line.strip_prefix("      ").unwrap());
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let import = imported(&Memory::of("x.clab.yml", text.as_str()), "x.clab.yml");
+    let back = self::plan(&import);
+    let names: Vec<&str> = back.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["web-1", "b", "s"]);
+    assert_eq!(back.links.len(), 2 + back.nodes.len(), "with the management network");
 }

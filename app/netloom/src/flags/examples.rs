@@ -163,8 +163,16 @@ const USES: &[Uses] = &[
         &[
             ("netloom export lab -o lab.yaml", "a running lab as a lab file"),
             ("netloom export containerlab lab.yaml", "a lab for containerlab"),
+            ("netloom export c9s lab.yaml", "a lab for c9s on Kubernetes, a pod for each node"),
             ("netloom export kubernetes lab.yaml --parts 3", "pods for the parts of a lab"),
         ],
+    ),
+    uses(
+        "export c9s",
+        &[(
+            "netloom export c9s lab.yaml --image alpine:3 | kubectl apply -f -",
+            "a topology that c9s brings up",
+        )],
     ),
     uses(
         "export kubernetes",

@@ -66,8 +66,10 @@ pub(crate) struct Import {
 // `export`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {
+    /// Write a lab for c9s (Clabernetes), which runs topologies of containerlab on Kubernetes: a pod for each node.
+    C9s(ExportTopology),
     /// Write a lab as a topology of containerlab.
-    Containerlab(ExportContainerlab),
+    Containerlab(ExportTopology),
     /// Write manifests of Kubernetes for the hosts of a lab, a pod each, and the hosts file of the pods.
     Kubernetes(ExportKubernetes),
     /// Write the lab file of a running lab, with what was changed by hand.
@@ -88,12 +90,12 @@ pub(crate) struct ExportLab {
     pub(crate) force: bool,
 }
 
-// `export containerlab`.
+// `export containerlab` and `export c9s`.
 #[derive(Debug, Args)]
-pub(crate) struct ExportContainerlab {
+pub(crate) struct ExportTopology {
     /// The lab file.
     pub(crate) file: PathBuf,
-    /// The topology to write; without it, it goes to standard output.
+    /// The file to write; without it, the topology goes to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The image of nodes that name none; it must have `ip` and `sysctl`.

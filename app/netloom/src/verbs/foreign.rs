@@ -1,13 +1,14 @@
 //! `import` and `export`: labs of other programs from files to files.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use netloom_foreign::{Item, Verdict};
+use netloom_foreign::{Exported, Item, Verdict};
 use serde_json::{Value, json};
 
-use crate::flags::{ExportContainerlab, Import};
+use crate::flags::{ExportTopology, Import};
 use crate::{Usage, foreign, input, output, source, whole_file};
 
 /// `netloom import`
@@ -131,10 +132,29 @@ pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<()> {
 }
 
 /// `netloom export containerlab`
-pub(crate) fn export(args: &ExportContainerlab) -> Result<i32> {
+pub(crate) fn export(args: &ExportTopology) -> Result<i32> {
     let plan = source::plan(&args.file, None)?;
     let file = source::shown(&args.file);
-    let exported = netloom_foreign::export(&plan, &file, &args.image);
+    exported(args, netloom_foreign::export(&plan, &file, &args.image))
+}
+
+/// `netloom export c9s`
+pub(crate) fn export_c9s(args: &ExportTopology) -> Result<i32> {
+    let plan = source::plan(&args.file, None)?;
+    let file = source::shown(&args.file);
+    let base = source::base(&args.file);
+    let read = |path: &Path| {
+        let mut bytes = vec![];
+        let file = netloom_sys::setup::open_of_lab(&base.join(path))?;
+        // What does not fit is not read to its end.
+        file.take(netloom_foreign::c9s::LARGEST_FILE).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    exported(args, netloom_foreign::c9s::export(&plan, &file, &args.image, &read))
+}
+
+/// Writes what was exported, and the account of it.
+fn exported(args: &ExportTopology, exported: Exported) -> Result<i32> {
     if let Some(output) = &args.output {
         write(output, &exported.text, true)?;
     }
