@@ -287,6 +287,8 @@ pub struct PortRules {
     pub port: String,
     /// Its VLANs: [`VlanMode::Any`] only on a switch that knows no VLANs.
     pub vlan: VlanMode,
+    /// Those that the lab's file gives it, in the same way.
+    pub planned: VlanMode,
     /// The only source addresses that frames may have; any if empty.
     pub macs: Vec<[u8; 6]>,
 }

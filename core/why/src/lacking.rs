@@ -5,9 +5,76 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::cause::{Cause, CauseName};
-use crate::facts::{Facts, Life, Node, PlannedInterface};
+use crate::facts::{Facts, Interface, Life, Node, PlannedInterface};
+use crate::flow::Protocol;
+use crate::report::{Report, Verdict};
 use crate::routes::{PlannedHop, planned, table_name};
 use crate::walk::Walker;
+
+/// The port of clients of DHCP (RFC 2131, section 4.1).
+const DHCP_CLIENT: u16 = 68;
+
+/// The answer where nothing can be sent, since ends of the flow have no address of `families`, neither now nor by the plan.
+pub fn without_address(
+    [from, to]: [&str; 2],
+    (protocol, port): (Protocol, Option<u16>),
+    families: &str,
+    lacking: &[&Node],
+) -> Report {
+    let cause = |node: &&Node| {
+        let name = &node.name;
+        let text =
+            format!("node {name} has no address of {families}, and the lab's file gives it none");
+        let mut cause = Cause::new(CauseName::AddressMissing, format!("node {name}"), text);
+        if node.life == Life::Guest {
+            return cause.evidence(format!(
+                "{name} is a virtual machine: what its own programs set is not known"
+            ));
+        }
+        let own = node.interfaces.iter().filter(|interface| interface.name != "lo");
+        cause.evidence.extend(own.map(|interface| held(name, interface)));
+        let client =
+            |l: &&crate::facts::Listener| l.protocol == 17 && l.local.port() == DHCP_CLIENT;
+        if node.listeners.iter().any(|listener| client(&listener)) {
+            cause.evidence.push(format!(
+                "a DHCP client of node {name} waits for an answer at port {DHCP_CLIENT}"
+            ));
+        }
+        cause
+    };
+    let without = |end: &str| lacking.iter().any(|node| node.name == end);
+    let address = |end: &str| if without(end) { "no address" } else { "an address" }.to_owned();
+    Report {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        source: address(from),
+        destination: address(to),
+        protocol,
+        port,
+        probe: "nothing".to_owned(),
+        verdict: Verdict::Stopped,
+        causes: lacking.iter().map(cause).collect(),
+        ..Report::default()
+    }
+}
+
+/// What an interface has, in words.
+fn held(node: &str, interface: &Interface) -> String {
+    let state = match (interface.up, interface.carrier) {
+        (false, _) => "is down",
+        (true, false) => "has no carrier",
+        (true, true) => "is up",
+    };
+    let all: Vec<String> = interface.addresses.iter().map(IpNet::to_string).collect();
+    let has = match all.is_empty() {
+        true => "no address".to_owned(),
+        false if interface.addresses.iter().all(local) => {
+            format!("only {}, which is good on its link alone", all.join(", "))
+        }
+        false => all.join(", "),
+    };
+    format!("{node}:{} {state}, and has {has}", interface.name)
+}
 
 impl<F: Facts> Walker<'_, F> {
     /// A planned address that is not there: or its interface is not, or is down.

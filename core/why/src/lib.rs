@@ -32,6 +32,7 @@ mod walk;
 pub use cause::{Basis, Cause, CauseName, Direction};
 pub use flow::{Flow, MixedFamilies, Place, Protocol, Translation};
 pub use judge::{Observed, Outcome, Seen, judge};
+pub use lacking::without_address;
 pub use past::{Past, Reply, Spot, Trace, judge_past};
 pub use report::{Hop, Recorded, Report, Sighting, Translated, Verdict, Way};
 pub use text::text;

@@ -185,7 +185,8 @@ impl<F: Facts> Walker<'_, F> {
                 let del = self.exec(name, &format!("ip addr del {wrong} dev {interface}"));
                 let add = self.exec(name, &format!("ip addr add {right} dev {interface}"));
                 cause.mend = Some(match planned(node, to) {
-                    Some(_) => format!("{del} && {add}"),
+                    // With its last address an interface loses its routes, and the default one with them.
+                    Some(_) => format!("{add} && {del}"),
                     None => del,
                 });
             }
@@ -399,9 +400,19 @@ impl<F: Facts> Walker<'_, F> {
                 "{}:{} takes packets of up to {} bytes, and {}:{} sends up to {}",
                 next.name, far.name, far.mtu, node.name, own.name, own.mtu
             );
+            // One of the two differs from the link; else the receiver takes what the sender may send.
+            let of_plan = |node: &Node, at: &Interface| {
+                node.planned_interface(&at.name)
+                    .map(|planned| planned.mtu)
+                    .filter(|mtu| *mtu != at.mtu)
+            };
+            let (who, at, mtu) = match (of_plan(next, far), of_plan(node, own)) {
+                (None, Some(mtu)) if mtu <= far.mtu => (node, own, mtu),
+                _ => (next, far, own.mtu),
+            };
             let cause = Cause::new(CauseName::MtuTooSmall, format!("node {}", next.name), text)
                 .evidence("longer ones are dropped without a word, so that path MTU discovery finds nothing")
-                .mend(self.exec(&next.name, &format!("ip link set {} mtu {}", far.name, own.mtu)));
+                .mend(self.exec(&who.name, &format!("ip link set {} mtu {mtu}", at.name)));
             self.add(Stop { from: least, to: here, share: Share::Some, cause });
         }
     }
@@ -438,12 +449,18 @@ impl<F: Facts> Walker<'_, F> {
         let text = format!(
             "node {name} forwards packets of up to {mtu} bytes by {interface}, and they come with up to {first}"
         );
-        let cause = Cause::new(CauseName::MtuTooSmall, format!("node {name}"), text)
+        let mut cause = Cause::new(CauseName::MtuTooSmall, format!("node {name}"), text)
             .evidence(format!(
                 "the MTU of {name}:{interface} is {mtu}; longer packets that may not be fragmented are refused, and {} is told by ICMP",
                 self.flow.source
-            ))
-            .mend(self.exec(name, &format!("ip link set {interface} mtu {first}")));
+            ));
+        // What the lab's file gives a link, and what a tunnel has room for, are right: a larger MTU at one end would lose packets without a word.
+        let planned = node.planned_interface(interface).map(|planned| planned.mtu);
+        if let Some(planned) = planned.filter(|planned| *planned > mtu) {
+            cause = cause
+                .evidence(format!("the plan says {planned}"))
+                .mend(self.exec(name, &format!("ip link set {interface} mtu {planned}")));
+        }
         self.add(Stop { from: here, to: here, share: Share::Some, cause });
     }
 

@@ -596,8 +596,12 @@ fn circles_and_small_times_to_live_end() {
 #[test]
 fn ports_of_a_switch_are_compared() {
     let access = |number| VlanMode::Access(Vid::new(number).unwrap());
-    let port =
-        |port: &str, number, macs| PortRules { port: port.into(), vlan: access(number), macs };
+    let port = |port: &str, number, macs| PortRules {
+        port: port.into(),
+        vlan: access(number),
+        planned: access(number),
+        macs,
+    };
     let mut office = Office::new();
     office.kind = "shm";
     office.ports = Some([port("h1:eth0", 7, vec![]), port("r1:eth0", 8, vec![])]);
@@ -605,9 +609,19 @@ fn ports_of_a_switch_are_compared() {
     assert_eq!(report.causes[0].name, CauseName::VlanMismatch, "{report:#?}");
     let mend = "netloom -l t switch vlan s1 r1:eth0 access 7";
     assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    // The answer would be stopped by the same, whose mend would be the opposite.
+    assert_eq!(report.causes.len(), 1, "{report:#?}");
+    // A change by hand is taken back, wherever it is.
+    let planned = access(8);
+    let moved = PortRules { planned, ..port("h1:eth0", 7, vec![]) };
+    office.ports = Some([moved, port("r1:eth0", 8, vec![])]);
+    let report = office.ask(1, Outcome::Silence);
+    let mend = "netloom -l t switch vlan s1 h1:eth0 access 8";
+    assert_eq!(report.causes[0].mend.as_deref(), Some(mend));
+    assert!(report.causes[0].evidence[2].contains("the lab's file has port h1:eth0 as access 8"));
     // A station takes no tags; a customer's port is left as it is.
     let all = || VlanMode::Trunk { native: None, allowed: "all".parse().unwrap() };
-    let trunk = PortRules { vlan: all(), ..port("r1:eth0", 1, vec![]) };
+    let trunk = PortRules { vlan: all(), planned: all(), ..port("r1:eth0", 1, vec![]) };
     office.ports = Some([port("h1:eth0", 7, vec![]), trunk]);
     let report = office.ask(1, Outcome::Silence);
     assert!(report.causes[0].text.contains("a tag of VLAN 7"), "{report:#?}");
@@ -618,8 +632,11 @@ fn ports_of_a_switch_are_compared() {
         cvlans: None,
         tpid: netloom_bridge::Tpid::SERVICE,
     };
-    let [one, other] = [("h1:eth0", 7), ("r1:eth0", 8)]
-        .map(|(name, number)| PortRules { vlan: customer(number), ..port(name, 1, vec![]) });
+    let [one, other] = [("h1:eth0", 7), ("r1:eth0", 8)].map(|(name, number)| PortRules {
+        vlan: customer(number),
+        planned: customer(number),
+        ..port(name, 1, vec![])
+    });
     office.ports = Some([one, other]);
     let report = office.ask(1, Outcome::Silence);
     assert_eq!((report.causes[0].name, &report.causes[0].mend), (CauseName::VlanMismatch, &None));
@@ -637,6 +654,43 @@ fn smaller_mtus_hinder() {
     let found: Vec<_> = report.hindrances.iter().map(|h| (h.name, h.place.as_str())).collect();
     assert_eq!(found[0], (CauseName::MtuTooSmall, "node r1"), "{report:#?}");
     assert!(report.causes.is_empty());
+    let mend = "netloom -l t exec r1 -- ip link set eth1 mtu 1500";
+    assert_eq!(report.hindrances[0].mend.as_deref(), Some(mend), "{report:#?}");
+    // A link that has it from the file, and an interface that somebody made, keep theirs.
+    office.at("r1").planned[1].mtu = 500;
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert_eq!(report.hindrances[0].mend, None, "{report:#?}");
+    office.at("r1").planned.remove(1);
+    let report = office.ask_both(8, 8, Outcome::Answered);
+    assert_eq!(report.hindrances[0].mend, None, "{report:#?}");
+}
+
+#[test]
+fn an_end_without_any_address_is_named() {
+    let mut node = Node { name: "pc1".into(), ..Node::default() };
+    node.interfaces.push(Interface {
+        name: "eth0".into(),
+        up: true,
+        carrier: true,
+        ..Interface::default()
+    });
+    node.listeners.push(Listener {
+        protocol: 17,
+        local: "0.0.0.0:68".parse().unwrap(),
+        device: None,
+        six_only: false,
+        queue: None,
+        room: None,
+    });
+    let what = (Protocol::Tcp, Some(80));
+    let report = crate::without_address(["pc1", "srv"], what, "IPv4 or IPv6", &[&node]);
+    assert_eq!(only(&report), (CauseName::AddressMissing, "node pc1".into()));
+    let evidence = &report.causes[0].evidence;
+    assert_eq!(evidence[0], "pc1:eth0 is up, and has no address");
+    assert!(evidence[1].contains("DHCP client"), "{evidence:?}");
+    assert!(
+        crate::text(&report).starts_with("pc1 -> srv, tcp 80, from no address to an address: ")
+    );
 }
 
 #[test]

@@ -91,3 +91,46 @@ fn sources_families_and_sockets_are_told_apart() {
     machine.answers_by("-6", "h1", "web");
     machine.down();
 }
+
+/// Two stations of one switch in different VLANs by the file, and one without any address.
+const STATIONS: &str = "name: why-stations
+nodes: {h1: {}, web: {}, bare: {}}
+switches: {s1: {kind: shm, ports: {h1: {vlan: 10}, web: {vlan: 20}, bare: {vlan: 20}}}}
+links: [[h1, s1], [web, s1], {ends: [bare, s1], addresses: none}]
+";
+
+#[test]
+fn one_port_moves_and_the_one_that_was_moved_by_hand_moves_back() {
+    let machine = machine!();
+    machine.up(STATIONS);
+    let mismatch = [("vlan_mismatch".to_owned(), "switch s1".to_owned())];
+    let told = |command: &str| {
+        let report = ask(&machine, "icmp").code(1).json();
+        assert_eq!(causes(&report), mismatch, "{report:#}");
+        let mend = report["causes"][0]["mend"].as_str().expect("a mend");
+        assert!(mend.ends_with(command), "{mend}");
+        report
+    };
+    let report = told(" switch vlan s1 web:eth0 access 10");
+    mend(&machine, &report);
+    machine.answers("h1", "web");
+    // Both ports are as nobody wants them; the file has the sender in VLAN 10.
+    machine.ok("switch vlan s1 h1:eth0 access 30");
+    let report = told(" switch vlan s1 h1:eth0 access 10");
+    mend(&machine, &report);
+    machine.answers("h1", "web");
+    machine.down();
+}
+
+#[test]
+fn an_end_without_any_address_is_the_cause() {
+    let machine = machine!();
+    machine.up(&format!("pool: {{ipv6: none}}\n{STATIONS}"));
+    for [from, to] in [["h1", "bare"], ["bare", "h1"]] {
+        let report = machine.netloom(["why", from, to, "--json"]).finish().code(1).json();
+        let cause = ("address_missing".to_owned(), "node bare".to_owned());
+        assert_eq!(causes(&report), [cause], "{report:#}");
+        assert_eq!(report["probe"], "nothing");
+    }
+    machine.down();
+}

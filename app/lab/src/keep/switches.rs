@@ -32,6 +32,7 @@ use netloom_switch::control::{Connection, PATIENCE};
 use self::ports::{make_taps, open_interface};
 use self::process::Plug;
 pub use self::rules::SwitchOptions;
+pub(crate) use self::rules::vlan_of;
 use self::rules::{options_text, set_rules};
 use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
 use crate::stage::role::{self, Pause, Process, Role, UnlistedProcess};

@@ -17,8 +17,8 @@ use std::net::IpAddr;
 
 use netloom_model::lookup::slot;
 use netloom_model::plan::Slot;
-use netloom_why::facts::{Facts, Life, Lookup, Routed};
-use netloom_why::{Flow, Outcome, Protocol, Report, judge, walk};
+use netloom_why::facts::{Facts, Life, Lookup, Node, Routed};
+use netloom_why::{Flow, Outcome, Protocol, Report, judge, walk, without_address};
 
 use crate::run::running::Running;
 use crate::view::AskWhy;
@@ -43,7 +43,10 @@ impl Running {
             return self.why_past(&mut facts, asked);
         }
         let to = receiver(&mut facts, &asked.to)?;
-        let ends = addresses(&mut facts, asked, from, to)?;
+        let ends = match addresses(&mut facts, asked, from, to)? {
+            Ok(ends) => ends,
+            Err(report) => return Ok(*report),
+        };
         let sender = facts.node(&asked.from)?;
         let probe = match sender.life {
             Life::Up => Ok(Probe::open(&facts, &asked.from, asked.protocol, ends)?),
@@ -129,13 +132,13 @@ fn receiver(facts: &mut LabFacts<'_>, to: &str) -> Result<Slot> {
     Err(Error::Invalid { object: format!("address {address}").into(), reason })
 }
 
-/// Source and destination.
+/// Source and destination, or the answer where an end has none.
 fn addresses(
     facts: &mut LabFacts<'_>,
     asked: &AskWhy,
     from: Slot,
     to: Slot,
-) -> Result<(IpAddr, IpAddr)> {
+) -> Result<std::result::Result<(IpAddr, IpAddr), Box<Report>>> {
     let families: Vec<u8> = match (asked.to.parse::<IpAddr>(), asked.family) {
         (Ok(address), _) => vec![if address.is_ipv4() { 4 } else { 6 }],
         (_, Some(family)) => vec![family],
@@ -161,11 +164,28 @@ fn addresses(
             None => facts.held(from, *family)?,
         };
         if let Some(source) = source {
-            return Ok((source, destination));
+            return Ok(Ok((source, destination)));
+        }
+    }
+    let mut lacking = vec![];
+    for (at, name) in [(from, &from_name), (to, &to_name)] {
+        let mut has = false;
+        for family in &families {
+            has |= facts.address(at, *family)?.is_some();
+        }
+        if !has {
+            lacking.push(facts.node(name)?);
         }
     }
     let families: Vec<String> = families.iter().map(|family| format!("IPv{family}")).collect();
     let families = families.join(" or ");
+    if !lacking.is_empty() {
+        let lacking: Vec<&Node> = lacking.iter().map(|node| &**node).collect();
+        let what = (asked.protocol, asked.port);
+        let report = without_address([&from_name, &to_name], what, &families, &lacking);
+        return Ok(Err(Box::new(report)));
+    }
+    // Each has an address, of another family than the other.
     let reason = format!("both nodes need an address of {families}, now or by the plan");
     Err(Error::Invalid { object: format!("way from {from_name:?} to {to_name:?}").into(), reason })
 }

@@ -71,13 +71,48 @@ fn words(of: &PortRules) -> String {
     }
 }
 
+/// A rule as the command takes it.
+fn command(vlan: &VlanMode) -> String {
+    match vlan {
+        VlanMode::Any => "none".to_owned(),
+        VlanMode::Access(vid) => format!("access {vid}"),
+        VlanMode::Trunk { native, allowed } => {
+            let native = native.map_or_else(String::new, |vid| format!(" --native {vid}"));
+            format!("trunk {allowed}{native}")
+        }
+        VlanMode::Qinq { vid, cvlans, tpid } => {
+            let cvlans = cvlans.as_ref().map_or_else(String::new, |of| format!(" --cvlans {of}"));
+            format!("qinq {vid}{cvlans} --tpid {tpid}")
+        }
+    }
+}
+
+/// The changes by hand that a frame meets, as those of the fewest ports that take it through once they are taken back.
+fn by_hand<'a>(ports: [&'a PortRules; 2], frame: &[u8], to_station: bool) -> Vec<&'a PortRules> {
+    let drifted = |port: &&PortRules| port.vlan != port.planned;
+    let passes = |back: [bool; 2]| {
+        let as_file =
+            |at: usize| PortRules { vlan: ports[at].planned.clone(), ..ports[at].clone() };
+        let tried = [0, 1].map(|at| if back[at] { as_file(at) } else { ports[at].clone() });
+        let [input, output] = &tried;
+        let through = through([input, output], frame);
+        through.is_ok_and(|(frame, _)| !to_station || tag_of(&frame).is_none())
+    };
+    // The sender's port comes last: others of its VLAN may hear it as it is.
+    let sets = [[false, true], [true, false], [true, true]];
+    let set = sets
+        .into_iter()
+        .find(|back| (0..2).all(|at| !back[at] || drifted(&ports[at])) && passes(*back));
+    let chosen = set.into_iter().flat_map(|back| (0..2).filter(move |at| back[*at]));
+    chosen.map(|at| ports[at]).collect()
+}
+
 /// A trunk's rule with one more VLAN, as the command takes it.
 fn widened(vlan: &VlanMode, with: Vid) -> Option<String> {
     let VlanMode::Trunk { native, allowed } = vlan else { return None };
     let mut allowed: VidSet = allowed.clone();
     allowed.insert(with);
-    let native = native.map_or_else(String::new, |vid| format!(" --native {vid}"));
-    Some(format!("trunk {allowed}{native}"))
+    Some(command(&VlanMode::Trunk { native: *native, allowed }))
 }
 
 impl<F: Facts> Walker<'_, F> {
@@ -100,8 +135,14 @@ impl<F: Facts> Walker<'_, F> {
             self.frame = None;
             return Ok(());
         };
-        let is_end = [at == 0, at + 2 == between.all.len()];
-        self.vlans(switch, [&input, &output], is_end, before);
+        // What keeps the question out keeps the answer out, too: one change is to let both pass.
+        match self.kept_out(between) {
+            true => self.frame = None,
+            false => {
+                let to_station = at + 2 == between.all.len();
+                self.vlans(switch, [&input, &output], to_station, before);
+            }
+        }
         // A switch between two others sees the address of the station, which is not known here.
         if at == 0 {
             self.locked(switch, &input, &first.link, before)?;
@@ -109,24 +150,35 @@ impl<F: Facts> Walker<'_, F> {
         Ok(())
     }
 
+    /// Whether VLANs of a switch on this segment stop the flow that this way answers.
+    fn kept_out(&self, between: &Between<'_>) -> bool {
+        let switches = || between.all.iter().filter_map(|crossing| crossing.switch.as_ref());
+        self.there.is_some_and(|there| {
+            let by_vlans = |stop: &&Stop| stop.cause.name == CauseName::VlanMismatch;
+            there.stops.iter().filter(by_vlans).any(|stop| {
+                switches().any(|switch| stop.cause.place == format!("switch {}", switch.name))
+            })
+        })
+    }
+
     fn stop_at_ports(&mut self, before: usize, cause: Cause) {
         let to = self.walk.places.len().max(before + 1);
         self.add(Stop { from: before, to, share: Share::All, cause });
     }
 
-    /// Takes the frame through a switch; `is_end` says whether a station is at the port.
+    /// Takes the frame through a switch, to a station or to another switch.
     fn vlans(
         &mut self,
         switch: &str,
         [input, output]: [&PortRules; 2],
-        is_end: [bool; 2],
+        to_station: bool,
         before: usize,
     ) {
         let Some(frame) = self.frame.take() else { return };
         let (of, to) = (&input.port, &output.port);
         let (text, rule) = match through([input, output], &frame) {
             Ok((frame, vid)) => {
-                let tag = tag_of(&frame).filter(|_| is_end[1]);
+                let tag = tag_of(&frame).filter(|_| to_station);
                 let Some(tag) = tag else {
                     self.frame = Some(frame);
                     return;
@@ -160,7 +212,7 @@ impl<F: Facts> Walker<'_, F> {
                     // A trunk loses nothing by one VLAN more.
                     VlanMode::Trunk { .. } => widened(&output.vlan, vid),
                     // A station's own port may move; what other switches send through it would be lost.
-                    VlanMode::Any | VlanMode::Access(_) if is_end[1] => {
+                    VlanMode::Any | VlanMode::Access(_) if to_station => {
                         Some(format!("access {vid}"))
                     }
                     _ => None,
@@ -177,9 +229,23 @@ impl<F: Facts> Walker<'_, F> {
         let mut cause = Cause::new(CauseName::VlanMismatch, format!("switch {switch}"), text)
             .evidence(words(input))
             .evidence(words(output));
+        let back = by_hand([input, output], &frame, to_station);
+        for port in &back {
+            let text =
+                format!("the lab's file has port {} as {}", port.port, command(&port.planned));
+            cause.evidence.push(text);
+        }
+        let mut rules: Vec<(&String, String)> =
+            back.iter().map(|port| (&port.port, command(&port.planned))).collect();
+        if rules.is_empty() {
+            rules.extend(rule);
+        }
         let lab = self.facts.lab();
-        cause.mend =
-            rule.map(|(port, rule)| format!("netloom -l {lab} switch vlan {switch} {port} {rule}"));
+        let commands: Vec<String> = rules
+            .iter()
+            .map(|(port, rule)| format!("netloom -l {lab} switch vlan {switch} {port} {rule}"))
+            .collect();
+        cause.mend = (!commands.is_empty()).then(|| commands.join(" && "));
         self.stop_at_ports(before, cause);
     }
 
@@ -224,7 +290,7 @@ mod tests {
     use super::*;
 
     fn port(name: &str, vlan: VlanMode) -> PortRules {
-        PortRules { port: name.into(), vlan, macs: vec![] }
+        PortRules { port: name.into(), planned: vlan.clone(), vlan, macs: vec![] }
     }
 
     fn vid(number: u16) -> Vid {
@@ -264,6 +330,32 @@ mod tests {
         // A switch without VLANs leaves tags as they are.
         let any = || [VlanMode::Any, VlanMode::Any];
         assert_eq!(over([access(100), trunk(None, "all")], any()), Some((Some(100), Some(100))));
+    }
+
+    #[test]
+    fn the_fewest_changes_by_hand_are_taken_back() {
+        let access = |number| VlanMode::Access(vid(number));
+        let names = |ports: &[PortRules; 2]| {
+            let found = by_hand([&ports[0], &ports[1]], &untagged(), true);
+            found.iter().map(|port| port.port.clone()).collect::<Vec<_>>()
+        };
+        let as_file = |name: &str, is: u16, file: u16| PortRules {
+            planned: access(file),
+            ..port(name, access(is))
+        };
+        assert_eq!(names(&[as_file("a", 10, 10), as_file("b", 20, 10)]), ["b"]);
+        assert_eq!(names(&[as_file("a", 30, 10), as_file("b", 10, 10)]), ["a"]);
+        assert_eq!(names(&[as_file("a", 30, 10), as_file("b", 40, 10)]), ["a", "b"]);
+        // One that both have is as good as the file's, if one port alone need change; and the file may have the fault.
+        assert_eq!(names(&[as_file("a", 30, 10), as_file("b", 40, 30)]), ["b"]);
+        assert!(names(&[as_file("a", 10, 10), as_file("b", 20, 20)]).is_empty());
+    }
+
+    #[test]
+    fn a_rule_is_written_as_its_command_takes_it() {
+        assert_eq!(command(&VlanMode::Any), "none");
+        assert_eq!(command(&trunk(Some(7), "1-3")), "trunk 1-3 --native 7");
+        assert_eq!(command(&qinq(7)), "qinq 7 --tpid 0x88a8");
     }
 
     #[test]

@@ -238,7 +238,8 @@ fn mirrors(
     Ok(requests)
 }
 
-fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
+/// A VLAN of the lab file as the switch has it.
+pub(crate) fn vlan_of(vlan: &PortVlan) -> std::result::Result<Vlan, String> {
     let vid = |number: u16| {
         netloom_switch::rules::Vid::new(number).ok_or_else(|| format!("VLAN {number}: no such"))
     };

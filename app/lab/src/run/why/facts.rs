@@ -8,9 +8,11 @@ use std::rc::Rc;
 use netloom_bridge::VlanMode;
 use netloom_flow::control::requests::{PortKey, TraceWhat};
 use netloom_model::Plan;
+use netloom_model::kinds::shm::ShmSwitch;
 use netloom_model::lookup::path::{self, Finder, Passage, Question, StationPath};
 use netloom_model::lookup::slot;
 use netloom_model::lookup::target::Space;
+use netloom_model::plan::port_names::shortened_port_name;
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot};
 use netloom_netlink::{Family, Found, Lookup as KernelLookup, PathAnswer, Socket};
 use netloom_switch::rules::{Vid, Vlan};
@@ -22,6 +24,7 @@ use netloom_why::facts::{
 };
 
 use super::{daemons, names, reading};
+use crate::keep::switches::vlan_of;
 use crate::run::running::Running;
 use crate::store::state::State;
 use crate::view::{LinkStatus, NodeStatus};
@@ -441,16 +444,17 @@ impl Facts for LabFacts<'_> {
         let is_aware = shown.ports.iter().any(|port| port.rules.vlan.is_some());
         let port = |link: &str| {
             let planned = self.plan().links.iter().find(|l| l.name == link)?;
-            let side = (0..2).find(|side| {
-                let at = self.plan().shm_switch_at(&planned.ends[*side]);
-                let found = at.and_then(|at| self.plan().switch_at(at));
-                found.is_some_and(|s| s.name == switch)
+            let (side, of_file) = (0..2).find_map(|side| {
+                let at = self.plan().shm_switch_at(&planned.ends[side])?;
+                let found = self.plan().switch_at(at).filter(|s| s.name == switch)?;
+                Some((side, found.kind.as_shm()?))
             })?;
             let name = self.plan().port_name(planned, side);
             let found = shown.ports.iter().find(|port| port.name == name)?;
             Some(PortRules {
-                port: name,
                 vlan: vlan(found.rules.vlan.as_ref(), is_aware),
+                planned: vlan_of_file(of_file, &name),
+                port: name,
                 macs: found.rules.macs.iter().map(|mac| mac.0).collect(),
             })
         };
@@ -465,6 +469,15 @@ fn vlan(rule: Option<&Vlan>, is_aware: bool) -> VlanMode {
         None => VlanMode::Any,
         Some(rule) => rule.into(),
     }
+}
+
+/// The VLANs that the lab's file gives a port.
+fn vlan_of_file(switch: &ShmSwitch, name: &str) -> VlanMode {
+    let is_aware = switch.ports.values().any(|port| port.vlan.is_some());
+    let own = switch.ports.iter().find(|(port, _)| shortened_port_name(port) == name);
+    // The file was checked when the lab came up.
+    let rule = own.and_then(|(_, port)| vlan_of(port.vlan.as_ref()?).ok());
+    vlan(rule.as_ref(), is_aware)
 }
 
 /// What a node's protection has dropped, and its budget in words.

@@ -87,7 +87,10 @@ impl Running {
             Some(Seen { from, to, ports, .. }) => {
                 ((from, to), ports.map_or([0, 0], |(from, to)| [from, to]))
             }
-            None => (addresses(facts, asked, from, to)?, [NO_PORT, asked.port.unwrap_or(0)]),
+            None => match addresses(facts, asked, from, to)? {
+                Ok(ends) => (ends, [NO_PORT, asked.port.unwrap_or(0)]),
+                Err(report) => return Ok(*report),
+            },
         };
         let flow = flow(asked, &plan.nodes[to].name, pair, ports)?;
         let is_running = recorder::find(&folder).is_ok_and(|found| found.is_some());
