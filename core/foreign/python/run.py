@@ -23,9 +23,11 @@ def main():
     os.environ["NETLOOM_MININET_SCRIPT"] = script
     os.environ["NETLOOM_MININET_SHOWN"] = sys.argv[1]
     sys.argv = sys.argv[1:]
-    from mininet import _record, net as nets
+    from mininet import _ending, _record, net as nets
 
-    if not _record.RUNS:
+    if _record.RUNS:
+        _ending.heed()
+    else:
         # Scripts look whether they are root's; nothing here needs it.
         os.geteuid = os.getuid = lambda: 0
         time.sleep = sleeps(_record)

@@ -21,6 +21,7 @@ pub const STAND_IN: &[(&str, &str)] = &[
     ("run.py", include_str!("../python/run.py")),
     ("mininet/__init__.py", include_str!("../python/mininet/__init__.py")),
     ("mininet/_live.py", include_str!("../python/mininet/_live.py")),
+    ("mininet/_ending.py", include_str!("../python/mininet/_ending.py")),
     ("mininet/_ofctl.py", include_str!("../python/mininet/_ofctl.py")),
     ("mininet/_record.py", include_str!("../python/mininet/_record.py")),
     ("mininet/_settable.py", include_str!("../python/mininet/_settable.py")),

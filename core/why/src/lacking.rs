@@ -248,6 +248,6 @@ impl<F: Facts> Walker<'_, F> {
     }
 }
 
-fn local(net: &IpNet) -> bool {
+pub(crate) fn local(net: &IpNet) -> bool {
     matches!(net.addr(), IpAddr::V6(six) if six.is_unicast_link_local()) || net.addr().is_loopback()
 }

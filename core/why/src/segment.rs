@@ -72,6 +72,11 @@ impl<F: Facts> Walker<'_, F> {
             Owner::None => {
                 let cause = self.nobody(node, interface, via);
                 self.walk.segments.push(Segment { target, from: before, to: before + 1 });
+                let carriers = self.carriers(&stations)?;
+                if cause.name == CauseName::NeighbourUnknown && !carriers.is_empty() {
+                    carriers.into_iter().for_each(|text| self.doubt(before, usize::MAX, text));
+                    return Ok(None);
+                }
                 self.add(Stop { from: before, to: before + 1, share: Share::All, cause });
                 return Ok(None);
             }
@@ -156,6 +161,28 @@ impl<F: Facts> Walker<'_, F> {
         Ok(())
     }
 
+    /// Stations that may carry frames on to another segment, as a bridge in a node does.
+    fn carriers(&mut self, stations: &[Station]) -> Result<Vec<String>, F::Error> {
+        let mut found = vec![];
+        for Station { node, interface } in stations {
+            let of = self.facts.node(node)?;
+            let Some(own) = of.interface(interface) else { continue };
+            let planned = of.planned_interface(interface);
+            let bare = own.addresses.iter().all(crate::lacking::local)
+                && planned.is_some_and(|planned| planned.addresses.is_empty());
+            match &own.bridge {
+                Some(bridge) => found.push(format!(
+                    "{node}:{interface} is a port of bridge {bridge} in node {node}, which is not followed"
+                )),
+                None if bare && of.planned.len() > 1 => found.push(format!(
+                    "{node}:{interface} has no address; whether a bridge or a program of node {node} is to carry frames on is not known"
+                )),
+                None => {}
+            }
+        }
+        Ok(found)
+    }
+
     /// Nobody on the segment has the address, and by the plan nobody is to.
     fn nobody(&self, node: &Node, interface: &str, via: Option<IpAddr>) -> Cause {
         let (name, to) = (&node.name, self.flow.destination);
@@ -175,22 +202,21 @@ impl<F: Facts> Walker<'_, F> {
             node.planned_interface(interface).map(|i| i.addresses.clone()).unwrap_or_default();
         let has = node.interface(interface).map(|i| i.addresses.clone()).unwrap_or_default();
         let covering = has.iter().find(|net| net.contains(&to) && !own.contains(net));
-        if let Some(wrong) = covering {
-            let right = own.iter().find(|net| net.addr().is_ipv4() == to.is_ipv4());
+        // Where the plan gives it none, nothing says that the one it has is wrong.
+        let right = own.iter().find(|net| net.addr().is_ipv4() == to.is_ipv4());
+        if let Some((wrong, right)) = covering.zip(right) {
             let text =
                 format!("{name}:{interface} has {wrong}, by which {to} is on its own segment");
-            let mut cause = Cause::new(CauseName::WrongAddress, place, text).evidence(unknown);
-            if let Some(right) = right {
-                cause.evidence.push(format!("the plan says {right}"));
-                let del = self.exec(name, &format!("ip addr del {wrong} dev {interface}"));
-                let add = self.exec(name, &format!("ip addr add {right} dev {interface}"));
-                cause.mend = Some(match planned(node, to) {
+            let del = self.exec(name, &format!("ip addr del {wrong} dev {interface}"));
+            let add = self.exec(name, &format!("ip addr add {right} dev {interface}"));
+            return Cause::new(CauseName::WrongAddress, place, text)
+                .evidence(unknown)
+                .evidence(format!("the plan says {right}"))
+                .mend(match planned(node, to) {
                     // With its last address an interface loses its routes, and the default one with them.
                     Some(_) => format!("{add} && {del}"),
                     None => del,
                 });
-            }
-            return cause;
         }
         let text = format!(
             "node {name} looks for {to} on the segment of {interface}, where nobody has it"

@@ -1180,3 +1180,22 @@ fn a_rule_that_depends_on_a_mark_is_a_doubt() {
     assert_eq!(report.verdict, Verdict::NotKnown, "{report:#?}");
     assert!(report.missing.iter().any(|text| text.contains("fwmark 0x1")), "{report:#?}");
 }
+
+#[test]
+fn a_bridge_in_a_node_is_a_doubt_and_no_wrong_address() {
+    let mut office = Office::new();
+    // Nobody of the segment has what it is asked for, and h1's own address is of no plan.
+    let h1 = office.at("h1");
+    h1.planned[0].addresses.clear();
+    h1.interfaces[0].addresses = vec![net("10.0.0.2/8")];
+    let r1 = office.at("r1");
+    r1.planned[0].addresses.clear();
+    r1.interfaces[0].addresses.clear();
+    r1.interfaces[0].bridge = Some("br0".into());
+    office.routes.insert("h1".into(), vec![]);
+    let report = office.ask(1, Outcome::Silence);
+    assert!(report.causes.iter().all(|cause| cause.place != "node h1"), "{report:#?}");
+    assert_eq!(report.verdict, Verdict::NotKnown);
+    let said = report.missing.iter().any(|text| text.contains("r1:eth0 is a port of bridge br0"));
+    assert!(said, "{report:#?}");
+}

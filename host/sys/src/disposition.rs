@@ -74,6 +74,18 @@ pub fn start_mortal(command: &mut Command) {
     };
 }
 
+/// Makes the program of `command` start with no signal blocked, and get SIGTERM when the thread that starts it ends.
+pub fn start_following(command: &mut Command) {
+    // SAFETY: between fork and exec it calls only sigprocmask(2) and prctl(2), which are async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            process::unblock_signals();
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+                .map_err(std::io::Error::from)
+        })
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

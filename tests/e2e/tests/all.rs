@@ -43,6 +43,7 @@ mod fmt;
 mod folders;
 mod foreign;
 mod foreign_labs;
+mod foreign_running;
 mod generate;
 mod guard;
 mod guard_names;

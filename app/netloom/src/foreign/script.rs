@@ -4,6 +4,7 @@
 //! process is killed before, when the next script starts.
 
 use std::fs::{self, DirBuilder};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use anyhow::{Context, Result};
 use netloom_foreign::STAND_IN;
 use netloom_sys::terminal::Foreground;
 use netloom_sys::{Unsupported, disposition, process};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, geteuid, kill_process_group, test_kill_process};
 
@@ -155,8 +157,34 @@ pub(crate) fn run(lab: &Lab, name: &str, run: &Run) -> Result<i32> {
     if let Some(topo) = &args.importing.topo {
         command.env("NETLOOM_MININET_TOPO", topo);
     }
-    let status = start(lab, command)?.wait().context("wait for python3")?;
+    let signals = disposition::catch_ending().context("catch signals")?;
+    disposition::start_following(&mut command);
+    let status = wait_for(start(lab, command)?, &signals)?;
     Ok(status.code().unwrap_or(1))
+}
+
+/// Waits for a script. Only the script takes its lab down, so this process outlives the signals that would end it. Ctrl-C comes to both
+/// from the terminal; the others are handed on.
+fn wait_for(mut child: Child, signals: &OwnedFd) -> Result<ExitStatus> {
+    let pidfd = process::pidfd(Pid::from_child(&child))?;
+    loop {
+        let mut watched = [&pidfd, signals].map(|fd| PollFd::new(fd, PollFlags::IN));
+        match poll(&mut watched, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("wait for python3"),
+        }
+        let [ended, told] = watched.map(|fd| !fd.revents().is_empty());
+        let sent = if told { process::next_sent(signals) } else { None };
+        let handed_on = [Signal::INT, Signal::HUP, Signal::TERM];
+        if let Some(sent) = sent.filter(|sent| sent.by_process)
+            && let Some(signal) = handed_on.into_iter().find(|s| s.as_raw() == sent.number)
+        {
+            process::signal(&pidfd, signal)?;
+        }
+        if ended {
+            return child.wait().context("wait for python3");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import shlex
 import shutil
 import signal
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import threading
 
-from mininet import _ofctl, _record
+from mininet import _ending, _ofctl, _record
 
 NETLOOM = os.environ.get("NETLOOM_PROGRAM", "netloom")
 
@@ -49,8 +50,11 @@ class Shell:
 
     def send(self, command):
         text = "%s\nprintf '\\n%s\\n'\n" % (command, self.END)
-        self.process.stdin.write(text.encode())
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(text.encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            _record.refuse("%s: the shell of this node has ended" % command)
 
     def wait(self, verbose=False):
         """The output up to the end of the command."""
@@ -87,7 +91,11 @@ class Shell:
         self.close()
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            # It has ended before.
+            pass
         try:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -109,12 +117,15 @@ class Live:
             netloom("up", "--name", self.lab, *words, path, record=path)
         finally:
             os.unlink(path)
-        self.programs = folder
+        self.programs, self.refused, self.told = folder, os.path.join(folder, "refused"), set()
         for name in ("ovs-ofctl", "ovs-vsctl"):
-            words = [sys.executable, "-B", _ofctl.__file__, NETLOOM, self.lab, name]
+            words = [sys.executable, "-B", _ofctl.__file__, NETLOOM, self.lab, self.refused, name]
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(shlex.quote(word) for word in words))
             os.chmod(os.path.join(folder, name), 0o755)
+        # What the script starts by itself must not change the machine's own Open vSwitch.
+        self.path = os.environ.get("PATH", "/usr/bin:/bin")
+        os.environ["PATH"] = "%s:%s" % (folder, self.path)
         status = json.loads(netloom("status", self.lab, "--json"))
         names = {}
         for made in status.get("links", []):
@@ -143,11 +154,36 @@ class Live:
         return self.shells[node.name]
 
     def stop(self):
-        for shell in self.shells.values():
-            shell.close()
-        self.shells = {}
-        shutil.rmtree(self.programs, ignore_errors=True)
-        netloom("down", self.lab)
+        os.environ["PATH"] = self.path
+        try:
+            for shell in self.shells.values():
+                shell.close()
+            self.shells = {}
+            shutil.rmtree(self.programs, ignore_errors=True)
+        finally:
+            netloom("down", self.lab)
+
+    def add_host(self, node):
+        """Makes a host that the script adds to its running network."""
+        netloom("-l", self.lab, "node", "create", node.name)
+        found = json.loads(netloom("-l", self.lab, "node", "show", node.name, "--json"))
+        node._pid = found.get("pid")
+
+    def delete_host(self, node):
+        shell = self.shells.pop(node.name, None)
+        if shell is not None:
+            shell.end()
+        netloom("-l", self.lab, "node", "delete", node.name)
+
+    def add_link(self, link, ends):
+        """Makes a link that the script adds to its running network, by the nodes and the names of its ends."""
+        words = []
+        for node, name in ends:
+            if node.kind != "switch":
+                # Addresses are the script's to give.
+                words += ["--address", "%s:%s=none" % (node.name, name)]
+        ends = [node.name if node.kind == "switch" else "%s:%s" % (node.name, name) for node, name in ends]
+        self.links[link] = netloom("-l", self.lab, "link", "create", *ends, *words).strip()
 
     def set_link(self, link, status):
         word = "--down" if status == "down" else "--up"
@@ -165,7 +201,8 @@ class Live:
 
     def shape(self, intf):
         """Gives an end what its interface does now, and nothing else."""
-        end = "a" if intf.link.intf1 is intf else "b"
+        # The first end is configured before the link knows it.
+        end = "a" if intf.link.intf1 in (None, intf) else "b"
         words = ["--end", end, "--clear"]
         out = dict(intf._out)
         if out.get("jitter") and not out.get("delay"):
@@ -190,14 +227,36 @@ class Live:
             _record.say("%s: a link to the host's network stays as it is" % intf.link)
 
     def dpctl(self, switch, words):
-        return _ofctl.run(NETLOOM, self.lab, words, switch.name)[0]
+        output, code = _ofctl.run(NETLOOM, self.lab, words, switch.name)
+        if code != 0:
+            self.tell(switch, "dpctl %s" % " ".join(str(word) for word in words), output)
+        return output
 
-    def at_switch(self, command):
+    def at_switch(self, switch, command):
         """The output of a command at a switch. A switch has no file system of its own: it runs on the machine, where
         `ovs-ofctl` and `ovs-vsctl` are these."""
-        env = dict(os.environ, PATH="%s:%s" % (self.programs, os.environ.get("PATH", "/usr/bin:/bin")))
-        return subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False, env=env).stdout
+        before = self._refusals()
+        done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+        # A script seldom looks at what a command says, and would go on with a switch that is not as it should be.
+        if self._refusals() != before or (done.returncode != 0 and re.search(r"\b%s-eth\d" % re.escape(switch.name), command)):
+            self.tell(switch, command, done.stdout)
+        return done.stdout
+
+    def _refusals(self):
+        """How much the programs for switches have refused."""
+        try:
+            return os.path.getsize(self.refused)
+        except OSError:
+            return 0
+
+    def tell(self, switch, command, output):
+        """Tells once of a command at a switch that did nothing."""
+        said = output.strip().splitlines()
+        text = "%s: `%s` did nothing: %s" % (switch.name, command, said[-1] if said else "it failed")
+        if text not in self.told:
+            self.told.add(text)
+            _record.say(text)
 
     def iperf(self, client, server, kind, rate, seconds, port):
         """What a client sends and a server gets, by iperf3."""

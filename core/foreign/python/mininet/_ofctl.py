@@ -1,4 +1,7 @@
-"""`ovs-ofctl` and `ovs-vsctl` for switches of a running lab, by netloom's verbs: _ofctl.py NETLOOM LAB PROGRAM ARGUMENT..."""
+"""`ovs-ofctl` and `ovs-vsctl` for switches of a running lab, by netloom's verbs: _ofctl.py NETLOOM LAB REFUSED PROGRAM ARGUMENT...
+
+What they refuse goes to the file REFUSED, too.
+"""
 
 import subprocess
 import sys
@@ -49,11 +52,15 @@ def run(netloom, lab, words, switch=None):
 
 
 def main():
-    netloom, lab, program = sys.argv[1:4]
+    netloom, lab, refused, program = sys.argv[1:5]
     if program != "ovs-ofctl":
-        sys.exit("%s: the switches are netloom's, which `netloom switch` and `netloom flow` show and change" % program)
-    output, code = run(netloom, lab, sys.argv[4:])
+        output, code = "%s: the switches are netloom's, which `netloom switch` and `netloom flow` show and change\n" % program, 1
+    else:
+        output, code = run(netloom, lab, sys.argv[5:])
     (sys.stdout if code == 0 else sys.stderr).write(output)
+    if code != 0:
+        with open(refused, "a", encoding="utf-8") as file:
+            file.write(output)
     sys.exit(code)
 
 

@@ -73,6 +73,12 @@ def say(what):
     sys.stderr.write("netloom: %s\n" % what)
 
 
+def refuse(what):
+    """Ends a script that runs, at something that it cannot have."""
+    sys.stderr.write("%s:%d: %s\n" % (os.environ.get("NETLOOM_MININET_SHOWN", "the script"), line(), what))
+    raise SystemExit(1)
+
+
 def call(what):
     """Notes something that no lab file has."""
     calls.append({"line": line(), "what": what})

@@ -238,6 +238,9 @@ class Link:
             own.update(params)
             ends.append((node, name, own))
         (node1, name1, own1), (node2, name2, own2) = ends
+        net = getattr(node1, "net", None) or getattr(node2, "net", None)
+        if net is not None and net._live:
+            net._live.add_link(self, [(node1, name1), (node2, name2)])
         self.intf1 = self.intf2 = None
         self.intf1 = (cls1 or intf)(name=name1, node=node1, link=self, mac=addr1, **own1)
         self.intf2 = (cls2 or intf)(name=name2, node=node2, link=self, mac=addr2, **own2)

@@ -2,7 +2,7 @@
 
 import re
 
-from mininet import _record
+from mininet import _ending, _record
 from mininet.link import Intf, Link, TCLink
 from mininet.log import info, output
 from mininet.node import Controller, Host, Node, OVSSwitch
@@ -59,9 +59,14 @@ class Mininet:
             self.nextCore = (self.nextCore + 1) % self.numCores
         self.nextIP += 1
         given.update(params)
-        return self._take((cls or self.host)(name, **given), name, self.hosts)
+        host = self._take((cls or self.host)(name, **given), name, self.hosts)
+        if self._live:
+            self._live.add_host(host)
+        return host
 
     def addSwitch(self, name, cls=None, **params):
+        if self._live:
+            _record.refuse("addSwitch(%r): a running network gets hosts and links; add switches before net.start()" % name)
         given = {"listenPort": self.listenPort, "inNamespace": self.inNamespace}
         given.update(params)
         node = (cls or self.switch)(name, **given)
@@ -81,6 +86,8 @@ class Mininet:
         return self._take(node, name, self.controllers) if node else node
 
     def addNAT(self, name="nat0", connect=True, inNamespace=False, **params):
+        if self._live:
+            _record.refuse("addNAT(%r): add it before net.start()" % name)
         node = self.addHost(name, cls=NAT, inNamespace=inNamespace, subnet=self.ipBase, **params)
         if connect:
             to = connect if isinstance(connect, Node) else self.switches[0]
@@ -120,6 +127,8 @@ class Mininet:
     def delNode(self, node, nodes=None):
         # With the node's interfaces go, in the kernel, those at the other ends of its links, which Mininet still counts.
         node.deleteIntfs(checkName=False)
+        if self._live and node in self.hosts:
+            self._live.delete_host(node)
         for kind in (self.hosts, self.switches, self.controllers):
             if node in kind:
                 kind.remove(node)
@@ -189,7 +198,9 @@ class Mininet:
         if _record.RUNS:
             from mininet._live import Live
 
-            self._live = Live(self)
+            # A lab that is half made would be nobody's to take down.
+            with _ending.later():
+                self._live = Live(self)
 
     def stop(self):
         if not _record.RUNS:
@@ -198,8 +209,9 @@ class Mininet:
             controller.stop()
             controller._end()
         if self._live:
-            self._live.stop()
-            self._live = None
+            live, self._live = self._live, None
+            with _ending.later():
+                live.stop()
         self._started = False
 
     def _lives(self):

@@ -345,6 +345,10 @@ class Switch(Node):
 
     def _port(self, what, intf):
         """A port of a running switch stays as the lab has it."""
+        live = self.net._live if self.net is not None else None
+        if live and getattr(intf, "link", None) in live.links:
+            # Its link brought the port.
+            return
         what = "%s %s at %s" % (what, intf, self.name)
         if _record.RUNS:
             _record.say("%s: use `netloom link create` and `netloom link delete`" % what)
@@ -364,7 +368,7 @@ class Switch(Node):
             _record.call("command of switch %s: %s" % (self.name, command))
             return ""
         self.net._go()
-        return self.net._live.at_switch(command)
+        return self.net._live.at_switch(self, command)
 
 
 class OVSSwitch(Switch):
