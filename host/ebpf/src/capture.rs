@@ -20,6 +20,7 @@ use netloom_filter::Program as Filter;
 use crate::attach::Hook;
 use crate::{Direction, Error, Result};
 
+mod bell;
 mod clock;
 mod cpus;
 mod link;
@@ -27,6 +28,7 @@ mod programs;
 mod ring;
 mod socket;
 
+use bell::Bell;
 use clock::Clock;
 use link::Attached;
 use programs::Programs;
@@ -174,7 +176,8 @@ impl Tap {
         let shape = Shape::of(options.bytes_per_cpu, options.most());
         let clock = Clock::of(options.at);
         let programs = Programs::load(options, &shape, clock, &cpus)?;
-        let ring = Ring::map(programs.cpus(), programs.ring(), shape, &cpus)?;
+        let bell = Bell::of(programs.bell())?;
+        let ring = Ring::map(programs.cpus(), programs.ring(), bell, shape, &cpus)?;
         // Before any program runs: its frames' times would lack the offset.
         ring.set_offset(clock.to_unix());
         Ok(Tap { attached: Vec::new(), programs, ring, clock })
@@ -187,10 +190,11 @@ impl Tap {
         self.ring.take(each)
     }
 
-    /// Waits up to `most` for blocks; returns whether there are any. Programs wake nobody: it pauses
-    /// before each look, at first as long as the rings surely have room, a millisecond at most.
-    pub fn wait(&self, most: Duration) -> bool {
-        self.ring.wait(most)
+    /// Waits up to `most` for blocks; returns whether there are any. It pauses before each look, at first as
+    /// long as the rings surely have room, a millisecond at most. Where none come it sleeps until a program wakes
+    /// it, or until `call` is readable.
+    pub fn wait(&mut self, most: Duration, call: Option<BorrowedFd<'_>>) -> bool {
+        self.ring.wait(most, call)
     }
 
     /// The counters so far. While frames pass, some may be off by one.

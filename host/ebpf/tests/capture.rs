@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use netloom_ebpf::capture::{SocketFilter, Tap, TapCounts, TapOptions, Where};
 use netloom_ebpf::{Hook, feature};
@@ -252,6 +252,50 @@ fn a_full_ring_loses_what_it_says_and_recovers() {
         close(counts);
         assert_eq!(counts.captured + counts.lost, 4000, "{at:?}");
         assert!(counts.lost > 1000, "{at:?}: {counts:?}");
+    }
+}
+
+/// How often the calling thread has slept.
+fn slept() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn nobody_is_woken_by_a_tap_to_which_nothing_comes_and_at_once_by_one_frame() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for at in [Where::Xdp, Where::Tc] {
+        let pair = pair();
+        let options = TapOptions { filter: only(ETHERTYPE), ..TapOptions::at(at) };
+        let mut tap = pair.tap(&options);
+        for _ in 0..2 {
+            let before = slept();
+            assert!(!tap.wait(Duration::from_millis(500), None));
+            assert!(slept() - before <= 5, "{at:?}: {} times", slept() - before);
+        }
+        let near = pair.near.run(|| Packets::open(2));
+        for number in 1..=20 {
+            let began = Instant::now();
+            let sleeper = std::thread::spawn(move || {
+                assert!(tap.wait(BOUND * 10, None));
+                tap
+            });
+            // Before it sleeps, or while it does.
+            (0..number * 10).for_each(|_| std::thread::yield_now());
+            assert!(near.send(&numbered(100, number)));
+            tap = sleeper.join().unwrap();
+            assert!(began.elapsed() < BOUND * 10, "found, and not told");
+            assert_eq!(data(&take(&mut tap)), [numbered(100, number)]);
+            // Long enough to ask for the bell again.
+            assert!(!tap.wait(Duration::from_millis(20), None));
+        }
+        let (call, caller) = std::io::pipe().unwrap();
+        (&caller).write_all(b"x").unwrap();
+        let began = Instant::now();
+        assert!(!tap.wait(BOUND * 10, Some(call.as_fd())));
+        assert!(began.elapsed() < BOUND * 10, "called, and not heard");
+        close(tap.counts());
     }
 }
 

@@ -202,10 +202,22 @@ impl BlockRing {
     /// it is up again. [`Error::Gone`], from then on always, if it was deleted or moved away;
     /// [`Error::Down`] may come before. [`Error::Failed`] if the kernel refuses.
     pub fn block(&mut self, wait: Duration) -> Result<Option<Block<'_>>> {
+        self.block_or_call(wait, None)
+    }
+
+    /// The same, waiting no longer than until `call` is readable, too.
+    ///
+    /// # Errors
+    /// As [`BlockRing::block`].
+    pub fn block_or_call(
+        &mut self,
+        wait: Duration,
+        call: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Block<'_>>> {
         if self.refreshed.elapsed() >= REFRESH {
             self.refresh()?;
         }
-        Ok(if self.ready(wait)? { Some(Block { ring: self }) } else { None })
+        Ok(if self.ready(wait, call)? { Some(Block { ring: self }) } else { None })
     }
 
     /// The counters so far. They match the blocks only after [`BlockRing::stop`].
@@ -274,8 +286,8 @@ impl BlockRing {
         Ok(u16::try_from(told & 0xffff).ok())
     }
 
-    /// Waits at most `wait` for the next block; returns whether it is ours.
-    fn ready(&mut self, wait: Duration) -> Result<bool> {
+    /// Waits at most `wait` for the next block, or for a call; returns whether the block is ours.
+    fn ready(&mut self, wait: Duration, call: Option<BorrowedFd<'_>>) -> Result<bool> {
         if self.blocks.ours(self.next) {
             return Ok(true);
         }
@@ -289,14 +301,14 @@ impl BlockRing {
             }
             let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
             let slice = if self.link == Link::Down { left.min(LOOK) } else { left };
-            self.poll(slice)?;
+            let called = self.poll(slice, call)?;
             if self.blocks.ours(self.next) {
                 self.link = if self.link == Link::Down { Link::Up } else { self.link };
                 return Ok(true);
             }
             if self.link != Link::Fell && socket::interface(&self.fd)?.is_none() {
                 self.link = Link::Gone;
-            } else if self.link != Link::Fell && left.is_zero() {
+            } else if self.link != Link::Fell && (called || left.is_zero()) {
                 return Ok(false);
             }
         }
@@ -330,34 +342,37 @@ impl BlockRing {
             if !begun || left.is_zero() {
                 return Ok(false);
             }
-            self.poll(left)?;
+            self.poll(left, None)?;
         }
     }
 
-    /// Waits for a block or an interface event, and records the latter.
-    fn poll(&mut self, wait: Duration) -> Result<()> {
+    /// Waits for a block, an interface event or a call, and records the second; returns whether it was called.
+    fn poll(&mut self, wait: Duration, call: Option<BorrowedFd<'_>>) -> Result<bool> {
         let failed = |e: Errno| Error::from(Failure::new(object(self.index), "wait for", e));
         // A time beyond its range waits without end, which is as good.
         let timeout = Timespec::try_from(wait).ok();
-        let mut set = [PollFd::new(&self.fd, PollFlags::IN)];
+        let fds = std::iter::once(self.fd.as_fd()).chain(call);
+        let mut set: Vec<PollFd<'_>> =
+            fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match rustix::event::poll(&mut set, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(failed(e)),
         }
+        let called = set.get(1).is_some_and(|call| !call.revents().is_empty());
         if !set[0].revents().contains(PollFlags::ERR) {
-            return Ok(());
+            return Ok(called);
         }
         match rustix::net::sockopt::socket_error(&self.fd).map_err(failed)? {
             Err(Errno::NETDOWN) if socket::interface(&self.fd)?.is_none() => {
                 self.link = Link::Gone;
-                Ok(())
+                Ok(called)
             }
             Err(Errno::NETDOWN) => {
                 self.link = Link::Fell;
-                Ok(())
+                Ok(called)
             }
             Err(e) => Err(failed(e)),
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(called),
         }
     }
 

@@ -75,7 +75,8 @@ pub enum Round {
 
 /// A mechanism that takes frames of an interface.
 pub trait Engine: Send {
-    /// Takes a bounded number of the frames present, and waits at most `wait` for the first.
+    /// Takes a bounded number of the frames present, and waits at most `wait` for the first, and no longer than
+    /// until [`Filler::call`] is readable.
     ///
     /// # Errors
     /// A failure that makes it useless. An interface that is gone is [`Round::Gone`].
@@ -91,6 +92,11 @@ pub trait Engine: Send {
     /// The longest delay from a frame's time until it is found, if nothing holds up the kernel.
     fn lag(&self) -> Duration {
         LAG
+    }
+
+    /// Whether its rounds end when they are called. Such an engine may wait long while there is no frame anywhere.
+    fn heeds_calls(&self) -> bool {
+        false
     }
 
     /// Its counters.

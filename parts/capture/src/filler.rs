@@ -4,6 +4,7 @@
 //! next block reports them. Invariants: a chunk holds only whole blocks, followed by room to pad it
 //! to the next edge of direct I/O.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub struct Filler {
     scratch: Vec<u8>,
     /// When this thread's progress was last marked, if interfaces are merged.
     marked: u64,
+    /// Whether its thread is called when frames come elsewhere.
+    is_called: bool,
 }
 
 impl Filler {
@@ -84,7 +87,17 @@ impl Filler {
             tally: Tally::default(),
             scratch: Vec::new(),
             marked: 0,
+            is_called: false,
         }
+    }
+
+    /// Readable when the thread is to come back from its wait.
+    pub fn call(&self) -> Option<BorrowedFd<'_>> {
+        self.slot().call().filter(|_| self.is_called)
+    }
+
+    pub(crate) fn set_called(&mut self, is_called: bool) {
+        self.is_called = is_called;
     }
 
     /// Adds a frame.

@@ -22,6 +22,8 @@ pub type Reopen = Box<dyn FnMut(usize) -> Option<Box<dyn Engine>> + Send>;
 
 /// Longest wait of a round, after which the thread checks whether to end.
 const ROUND: Duration = Duration::from_millis(100);
+/// The same while no interface has frames. What is due meanwhile calls the thread; its interface may go without a word.
+const QUIET_ROUND: Duration = Duration::from_millis(250);
 /// Interval of searches for an interface that is gone.
 const SEARCH: Duration = Duration::from_millis(100);
 /// Interval of counter blocks in a file, in nanoseconds.
@@ -62,12 +64,15 @@ impl Catch {
     }
 
     fn catch(&mut self) -> Result<()> {
-        // Half a slice, so that none passes without a mark.
-        let most = if self.shared.merges { SLICE / 2 } else { ROUND };
         while !self.shared.is_stopping() {
+            let most = self.most();
             let wait = self.filler.until_due().map_or(most, |due| due.min(most));
             let began = self.now();
-            match self.engine.round(&mut self.filler, wait)? {
+            let round = self.engine.round(&mut self.filler, wait)?;
+            if matches!(round, Round::Some | Round::Part) {
+                self.shared.note_frames();
+            }
+            match round {
                 // Marks the start of the round: the time of its last poll is unknown, and the thread may have
                 // stalled since.
                 Round::Some | Round::Nothing => self.settle(began)?,
@@ -83,6 +88,24 @@ impl Catch {
         // Counts are published even if some are missing.
         self.refresh()?;
         finished
+    }
+
+    /// The longest wait of the next round.
+    fn most(&mut self) -> Duration {
+        if !self.shared.merges {
+            return ROUND;
+        }
+        let has_call = self.engine.heeds_calls() && self.filler.slot().call().is_some();
+        let is_quiet = |shared: &Shared| has_call && !shared.is_stopping() && shared.is_quiet();
+        let mut sleeps = is_quiet(&self.shared);
+        if sleeps {
+            // In this order: a call that is forgotten here came after what the second look sees.
+            self.filler.slot().hear();
+            sleeps = is_quiet(&self.shared);
+        }
+        self.filler.set_called(sleeps);
+        // Half a slice, so that none passes without a mark.
+        if sleeps { QUIET_ROUND } else { SLICE / 2 }
     }
 
     /// Unix time minus the engine's lag; only if interfaces are merged.

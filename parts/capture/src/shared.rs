@@ -3,11 +3,13 @@
 //! One thread writes each counter; others read it at any time. Threads wait here only for the end.
 
 use netloom_sys::clock;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use netloom_disk::Pool;
+use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -37,6 +39,9 @@ pub enum End {
     Failed,
 }
 
+/// After how long without a frame anywhere threads wait long, in nanoseconds.
+const QUIET: u64 = 500_000_000;
+
 /// The counters of a capture thread.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -57,6 +62,8 @@ pub(crate) struct Slot {
     pub(crate) mark: AtomicU64,
     /// If interfaces are merged: chunks of this thread in the queue.
     pub(crate) queued: AtomicU64,
+    /// If interfaces are merged: calls the thread back from its wait.
+    call: Option<OwnedFd>,
 }
 
 impl Slot {
@@ -65,6 +72,25 @@ impl Slot {
         self.offered.store(counts.offered, Ordering::Relaxed);
         self.filtered.store(counts.filtered, Ordering::Relaxed);
         self.ring.store(counts.lost, Ordering::Relaxed);
+    }
+
+    pub(crate) fn call(&self) -> Option<BorrowedFd<'_>> {
+        self.call.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Forgets calls so far.
+    pub(crate) fn hear(&self) {
+        if let Some(call) = &self.call {
+            // It fails if there is none.
+            let _ = rustix::io::read(call, &mut [0; 8]);
+        }
+    }
+
+    fn call_back(&self) {
+        if let Some(call) = &self.call {
+            // It fails if the counter is full, and that is a call as well.
+            let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
+        }
     }
 }
 
@@ -132,6 +158,8 @@ pub(crate) struct Shared {
     pub(crate) started_ns: u64,
     /// Whether frames of several interfaces are merged into time order.
     pub(crate) merges: bool,
+    /// When frames were last taken, by the monotonic clock, to a sixteenth of [`QUIET`].
+    busy: AtomicU64,
     /// Frames that came too late for that.
     pub(crate) late: AtomicU64,
     /// Frames still to take, if there is a limit.
@@ -156,14 +184,22 @@ impl Shared {
     pub(crate) fn new(
         pool: Pool,
         chunk: usize,
-        accounts: Vec<Account>,
+        mut accounts: Vec<Account>,
         rotation: Rotation,
         wanted: Option<u64>,
     ) -> Shared {
+        let merges = accounts.len() > 1;
+        if merges {
+            for slot in accounts.iter_mut().flat_map(|account| &mut account.slots) {
+                // Without one the thread never waits long.
+                slot.call = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
+            }
+        }
         Shared {
             pool,
             queue: Queue::default(),
-            merges: accounts.len() > 1,
+            merges,
+            busy: AtomicU64::new(clock::monotonic()),
             late: AtomicU64::new(0),
             accounts,
             rotation,
@@ -185,6 +221,33 @@ impl Shared {
         }
     }
 
+    /// Notes that frames were taken. After a time without any, other threads are called: their marks are needed.
+    pub(crate) fn note_frames(&self) {
+        if !self.merges {
+            return;
+        }
+        let now = clock::monotonic();
+        let quiet = now.saturating_sub(self.busy.load(Ordering::Relaxed));
+        // Not each time: threads share this word's cache line.
+        if quiet < QUIET / 16 {
+            return;
+        }
+        self.busy.store(now, Ordering::SeqCst);
+        // Half the time, since another may have looked a little later than this one.
+        if quiet >= QUIET / 2 {
+            self.call_all();
+        }
+    }
+
+    /// Whether nothing came for so long that nobody needs this thread's mark soon.
+    pub(crate) fn is_quiet(&self) -> bool {
+        clock::monotonic().saturating_sub(self.busy.load(Ordering::SeqCst)) >= QUIET
+    }
+
+    fn call_all(&self) {
+        self.accounts.iter().flat_map(|account| &account.slots).for_each(Slot::call_back);
+    }
+
     /// All frames with an earlier time are in the queue, or were.
     pub(crate) fn mark(&self) -> u64 {
         let slots = self.accounts.iter().flat_map(|account| &account.slots);
@@ -203,6 +266,7 @@ impl Shared {
         ended.why.get_or_insert(why);
         ended.at.get_or_insert_with(Instant::now);
         self.stopping.store(true, Ordering::Release);
+        self.call_all();
         self.told.notify_all();
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use netloom_kit::{done, rounds};
 use netloom_tests_e2e::capturing::read_pcapng;
@@ -183,6 +183,39 @@ fn api(machine: &Machine) {
         (&400.into(), &"invalid".into()),
         "{refused}"
     );
+}
+
+/// How often each thread of a process has slept, by its id.
+fn sleeps(pid: i32) -> BTreeMap<String, u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
+    let of = |task: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?;
+        Some((task.file_name().into_string().ok()?, line.trim().parse().ok()?))
+    };
+    tasks.filter_map(of).collect()
+}
+
+#[test]
+fn a_recorder_of_links_on_which_nothing_passes_sleeps() {
+    let machine = machine!();
+    machine.up(LAB);
+    machine.answers("h1", "web");
+    machine.ok("record start --keep 64MiB");
+    let pid = recorder(&machine);
+    // Neighbours ask for one another some seconds after the answers.
+    wait_until("a second in which no thread woke more than 15 times", SOON, || {
+        let (before, began) = (sleeps(pid), Instant::now());
+        std::thread::sleep(Duration::from_secs(1));
+        let (after, seconds) = (sleeps(pid), began.elapsed().as_secs() + 1);
+        assert!(after.len() > 4, "a thread for each link: {after:?}");
+        after.iter().all(|(id, n)| n - before.get(id).unwrap_or(&0) <= 15 * seconds).then_some(())
+    });
+    // And is awake at once.
+    machine.datagrams("h1", "web", 0, 50);
+    assert_eq!(until(&machine, &["h1", "web", "9/udp", "--last", "5m"], 150).len(), 150);
+    machine.ok("record stop");
+    closes(&status(&machine));
 }
 
 #[test]

@@ -305,6 +305,10 @@ impl Engine for Watched {
         self.engine.as_ref().map_or(Duration::ZERO, |engine| engine.lag())
     }
 
+    fn heeds_calls(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.heeds_calls())
+    }
+
     fn counts(&mut self) -> netloom_capture::Result<Counts> {
         match &mut self.engine {
             Some(engine) => engine.counts(),

@@ -53,6 +53,12 @@ struct {
 	__uint(value_size, 8);
 } nl_tap_ring SEC(".maps");
 
+/* Nothing is sent through it: it is there for its wake-ups. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} nl_tap_bell SEC(".maps");
+
 /* The properties of a frame, known before it is copied. */
 struct frame {
 	bool xdp;
@@ -374,12 +380,26 @@ static __always_inline void leave(struct nl_tap_cpu *cpu)
 	NL_WRITE(cpu->busy, 0);
 }
 
+/* Wakes user space, if it sleeps. An empty record is enough: the reader polls, and is told that there is one. */
+static __always_inline void ring_bell(struct nl_tap_cpu *cpu)
+{
+	void *record;
+
+	if (!NL_READ(cpu->waits))
+		return;
+	NL_WRITE(cpu->waits, 0);
+	record = bpf_ringbuf_reserve(&nl_tap_bell, 8, 0);
+	if (record)
+		bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
+}
+
 static __always_inline int take(void *ctx, const struct frame *f)
 {
 	struct nl_tap_cpu *cpu = enter();
 
 	if (cpu) {
 		append(ctx, f, cpu);
+		ring_bell(cpu);
 		leave(cpu);
 	}
 	return nl_tap_options.verdict;

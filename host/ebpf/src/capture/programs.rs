@@ -25,6 +25,7 @@ const PART: Part =
     Part { name: "capture", object: include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")) };
 const CPUS: &str = "nl_tap_cpus";
 const RING: &str = "nl_tap_ring";
+const BELL: &str = "nl_tap_bell";
 /// The table of the filters' tail calls.
 const NEXT: &str = "nl_tap_next";
 /// Verdicts: continue, and end here. `XDP_PASS` and `XDP_DROP` (linux/bpf.h), `TC_ACT_UNSPEC` and `TC_ACT_SHOT`
@@ -39,6 +40,7 @@ pub(super) struct Programs {
     entries: Vec<(Direction, OwnedFd)>,
     cpus: Map,
     ring: Map,
+    bell: Map,
     /// Targets of the filters' tail calls: the kernel empties the table when its last descriptor is closed.
     _next: Option<MapHandle>,
 }
@@ -86,7 +88,8 @@ impl Programs {
                 },
             ));
         }
-        Ok(Self { entries, cpus: loaded.map(CPUS)?, ring: loaded.map(RING)?, _next: next })
+        let [cpus, ring, bell] = [CPUS, RING, BELL].map(|name| loaded.map(name));
+        Ok(Self { entries, cpus: cpus?, ring: ring?, bell: bell?, _next: next })
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (Direction, BorrowedFd<'_>)> {
@@ -105,6 +108,10 @@ impl Programs {
     pub(super) fn ring(&self) -> BorrowedFd<'_> {
         self.ring.fd()
     }
+
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.fd()
+    }
 }
 
 /// The counting parts of a socket's filter.
@@ -121,6 +128,9 @@ pub(super) fn socket(kept: u32, cpus: &Cpus) -> Result<SocketParts> {
         for mut program in open.progs_mut() {
             let wanted = NAMES.iter().any(|name| program.name() == *name);
             program.set_autoload(wanted);
+        }
+        if let Some(mut bell) = open.maps_mut().find(|map| map.name() == BELL) {
+            bell.set_autocreate(false)?;
         }
         set_entries(open, CPUS, cpus.possible)?;
         // There is no ring here: of these a socket's programs use the verdict alone.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::mm::ProtFlags;
 
 use super::TapCounts;
+use super::bell::Bell;
 use super::cpus::Cpus;
 use crate::Result;
 use crate::memory::Mapping;
@@ -26,6 +27,7 @@ const OFFSET: usize = 128;
 const FREED: usize = 136;
 const BASE: usize = 140;
 const CHUNKS: usize = 144;
+const WAITS: usize = 148;
 /// Largest word-wise copy; the verifier assumes that all its steps run: `SHORT`.
 const SHORT: u32 = 256;
 /// Offset of a chunk's bytes, behind its length.
@@ -33,8 +35,8 @@ const BYTES: usize = 8;
 /// Sizes of chunks: the bytes in which blocks begin.
 const SMALLEST: u32 = 4 << 10;
 const LARGEST: u32 = 1 << 20;
-/// Pauses between polls of [`Ring::wait`]. Each costs two switches of tasks and a timer, which is much
-/// where the same CPU receives frames.
+/// Pauses between looks of [`Ring::wait`]. Each costs two switches of tasks and a timer, which is much
+/// where the same CPU receives frames; one that stays empty after the longest is waited for by its bell.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 /// Pauses are as long as an eighth of a CPU's ring lasts at this many bytes per microsecond.
@@ -127,6 +129,9 @@ pub(super) struct Ring {
     chunks: Mapping,
     shape: Shape,
     readers: Vec<Reader>,
+    bell: Bell,
+    /// Whether programs were asked to ring.
+    asks: bool,
 }
 
 impl Ring {
@@ -134,6 +139,7 @@ impl Ring {
     pub(super) fn map(
         cpus: BorrowedFd<'_>,
         ring: BorrowedFd<'_>,
+        bell: Bell,
         shape: Shape,
         at: &Cpus,
     ) -> Result<Self> {
@@ -149,7 +155,7 @@ impl Ring {
             words.memory.half(cpu + CHUNKS).store(shape.chunks, Ordering::Release);
             readers.push(Reader { cpu, base: base as usize, number: 0, slot: 0, taken: 0 });
         }
-        Ok(Self { words, chunks, shape, readers })
+        Ok(Self { words, chunks, shape, readers, bell, asks: false })
     }
 
     /// Sets the offset that programs add to their clock.
@@ -160,24 +166,64 @@ impl Ring {
     }
 
     pub(super) fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> usize {
-        let Self { words, chunks, shape, readers } = self;
+        let Self { words, chunks, shape, readers, .. } = self;
         readers.iter_mut().map(|reader| reader.take(&words.memory, chunks, shape, each)).sum()
     }
 
-    pub(super) fn wait(&self, most: Duration) -> bool {
+    pub(super) fn wait(&mut self, most: Duration, call: Option<BorrowedFd<'_>>) -> bool {
         let until = Instant::now() + most;
-        let mut pause = self.shape.pause();
+        // Programs that were asked before still are, and nothing has come since.
+        let mut pause = (!self.asks).then(|| self.shape.pause());
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            std::thread::sleep(pause.min(left));
-            if self.readers.iter().any(|reader| reader.tail(&self.words.memory) != reader.head()) {
+            let called = match pause {
+                Some(pause) => {
+                    std::thread::sleep(pause.min(left));
+                    false
+                }
+                None => self.bell.wait(left, call),
+            };
+            if self.has_blocks() {
+                self.ask(false);
                 return true;
             }
-            if left.is_zero() {
+            if called || Instant::now() >= until {
                 return false;
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = self.next_pause(pause);
         }
+    }
+
+    /// What to do after a look that found nothing: pause again, or (none) wait for the bell.
+    fn next_pause(&mut self, pause: Option<Duration>) -> Option<Duration> {
+        match pause {
+            // A program may have missed the question while its block was on its way to this CPU. The pause since was
+            // longer than that, and the look after it found nothing.
+            Some(_) if self.asks => None,
+            Some(pause) if pause < LONGEST_PAUSE => Some((pause * 2).min(LONGEST_PAUSE)),
+            // Asked, or asked again: each rings once, and one may have rung for blocks that were taken meanwhile.
+            Some(_) | None => {
+                self.ask(true);
+                Some(LONGEST_PAUSE)
+            }
+        }
+    }
+
+    fn has_blocks(&self) -> bool {
+        self.readers.iter().any(|reader| reader.tail(&self.words.memory) != reader.head())
+    }
+
+    /// Asks programs to ring the bell at their next block, or not to.
+    fn ask(&mut self, asks: bool) {
+        if !asks && !self.asks {
+            return;
+        }
+        // Before the question: what rings after it must be heard.
+        self.bell.silence();
+        for reader in &self.readers {
+            self.words.memory.half(reader.cpu + WAITS).store(asks.into(), Ordering::SeqCst);
+        }
+        self.asks = asks;
     }
 
     pub(super) fn counts(&self) -> TapCounts {

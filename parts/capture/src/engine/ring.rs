@@ -47,11 +47,15 @@ impl Engine for Ring {
             self.compared = Instant::now();
             self.tap.refresh_clock();
         }
-        if self.tap.wait(wait) {
+        if self.tap.wait(wait, into.call()) {
             self.take(into)?;
             return Ok(Round::Some);
         }
         Ok(if self.tap.is_attached() { Round::Nothing } else { Round::Gone })
+    }
+
+    fn heeds_calls(&self) -> bool {
+        true
     }
 
     fn finish(&mut self, into: &mut Filler) -> Result<()> {

@@ -5,6 +5,7 @@
 //! they are not seen here.
 
 use netloom_sys::{Failure, clock};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use netloom_filter::Program;
@@ -72,8 +73,9 @@ impl Switch {
         into.frame(&Frame { time_ns: clock::realtime(), original, data, tag: None, flags });
     }
 
-    fn wait(&self, most: Duration) -> Result<()> {
-        let mut set = [PollFd::from_borrowed_fd(self.port.as_fd(), PollFlags::IN)];
+    fn wait(&self, most: Duration, call: Option<BorrowedFd<'_>>) -> Result<()> {
+        let fds = std::iter::once(self.port.as_fd()).chain(call);
+        let mut set: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec::try_from(most).ok();
         match rustix::event::poll(&mut set, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -97,11 +99,15 @@ impl Engine for Switch {
     fn round(&mut self, into: &mut Filler, wait: Duration) -> Result<Round> {
         match self.take(into)? {
             Round::Nothing => {
-                self.wait(wait)?;
+                self.wait(wait, into.call())?;
                 self.take(into)
             }
             found => Ok(found),
         }
+    }
+
+    fn heeds_calls(&self) -> bool {
+        true
     }
 
     fn finish(&mut self, into: &mut Filler) -> Result<()> {

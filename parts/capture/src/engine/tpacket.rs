@@ -100,7 +100,7 @@ impl Tpacket {
         let mut found = Round::Nothing;
         let mut wait = wait;
         for _ in 0..MOST {
-            let block = match self.ring.block(wait) {
+            let block = match self.ring.block_or_call(wait, into.call()) {
                 Ok(Some(block)) => block,
                 // ENETDOWN is told once; frames come again when the interface is up.
                 Ok(None) | Err(netloom_rawsock::Error::Down { .. }) => return Ok(found),
@@ -199,6 +199,10 @@ impl Engine for Tpacket {
             0 => Ok(()),
             missing => Err(Error::Missing { index: self.index, missing }),
         }
+    }
+
+    fn heeds_calls(&self) -> bool {
+        true
     }
 
     /// A block waits for more frames, up to twice the configured time, plus the kernel's timer.

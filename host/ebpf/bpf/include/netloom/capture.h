@@ -6,7 +6,8 @@
  * map nl_tap_cpus. Programs append whole pcapng blocks to the current chunk and publish each by
  * `tail`. A block may begin anywhere in the chunk's first `mask + 1` bytes and may extend beyond
  * them. A chunk full up to there is closed: its length is stored, then the next one's number is
- * published. User space gives chunks back in order, by `freed`.
+ * published. User space gives chunks back in order, by `freed`. It looks for blocks by itself, and
+ * where none have come for a while it sets `waits` and polls the map nl_tap_bell.
  */
 #ifndef NETLOOM_CAPTURE_H
 #define NETLOOM_CAPTURE_H
@@ -52,7 +53,7 @@ struct nl_tap_cpu {
 	__u32 freed; /* chunks given back so far */
 	__u32 base; /* the first chunk of the row */
 	__u32 chunks; /* their number; 0: this CPU has no ring */
-	__u32 pad2;
+	__u32 waits; /* user space sleeps: the next block rings the bell, and clears this */
 	__u64 pad3[13];
 };
 _Static_assert(sizeof(struct nl_tap_cpu) == 256, "a page has whole ones");
