@@ -161,6 +161,9 @@ impl Verb {
             Verb::Labs => Ok(json!({"labs": labs(&scope.program)?})),
             Verb::Check => {
                 let (path, input) = file(arguments)?;
+                if scope.read_only && input.is_none() {
+                    here(path)?;
+                }
                 let ended = at.run(&["check", path], input, QUICK)?;
                 Ok(json!({"good": ended.code == Some(0), "said": said(&ended)}))
             }
@@ -201,6 +204,19 @@ pub(crate) fn tools(scope: &Scope) -> Vec<Tool> {
 pub(crate) fn labs(program: &Path) -> Result<Value> {
     let text = program::run(program, &["ls", "--json"], None, READ)?.good()?;
     serde_json::from_str(&text).map_err(|e| Error::Refused(format!("ls: {e}")))
+}
+
+/// Refuses files outside of the folder in which the server was started: what `check` says of a file has its words.
+fn here(path: &str) -> Result<()> {
+    let folder = std::env::current_dir().and_then(|folder| folder.canonicalize());
+    let found = Path::new(path).canonicalize();
+    match (folder, found) {
+        (Ok(folder), Ok(found)) if found.starts_with(&folder) => Ok(()),
+        _ => Err(Error::argument(
+            "file",
+            "is in the folder in which `netloom mcp --read-only` was started, or below; give other labs as `text`",
+        )),
+    }
 }
 
 /// A path, or `-` with the text of a file.

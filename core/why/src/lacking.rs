@@ -104,6 +104,16 @@ impl<F: Facts> Walker<'_, F> {
                     .addresses
                     .iter()
                     .any(|n| n.addr().is_ipv4() == address.is_ipv4() && !local(n));
+                // The same address with another prefix makes another segment of it.
+                let same = found.addresses.iter().find(|n| n.addr() == address && Some(*n) != net);
+                if let Some((same, net)) = same.zip(net) {
+                    let text = format!("{name}:{interface} has {same} instead of the plan's {net}");
+                    let add = self.exec(name, &format!("ip addr add {net} dev {interface}"));
+                    let del = self.exec(name, &format!("ip addr del {same} dev {interface}"));
+                    return Cause::new(CauseName::WrongAddress, place, text)
+                        .evidence(format!("by {same} others are on the segment of {name}:{interface} than by the plan"))
+                        .mend(format!("{add} && {del}"));
+                }
                 let (cause, text) = match other {
                     true => (
                         CauseName::WrongAddress,
@@ -143,7 +153,7 @@ impl<F: Facts> Walker<'_, F> {
             let interface = node.planned_interface(by)?;
             let hop = via.unwrap_or(to);
             let own = interface.addresses.iter().find(|net| net.contains(&hop))?;
-            Some((interface, own.addr()))
+            Some((interface, *own))
         });
         if let Some((interface, own)) = needed {
             let found = node.interface(&interface.name);
@@ -152,9 +162,9 @@ impl<F: Facts> Walker<'_, F> {
             {
                 return Ok(dead);
             }
-            if found.is_none_or(|i| !i.up || i.addresses.iter().all(|net| net.addr() != own)) {
+            if found.is_none_or(|i| !i.up || !i.addresses.contains(&own)) {
                 let mut cause = self
-                    .lacks_address(node, interface, own)
+                    .lacks_address(node, interface, own.addr())
                     .evidence(format!("so node {name} has no route to {to}"));
                 self.also_route(&mut cause, name, plan.as_ref());
                 return Ok(cause);

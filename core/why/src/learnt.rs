@@ -3,6 +3,7 @@
 //! A lab has one cause more often than it has several, and each of these makes the next: without OSPF a session has no way, without
 //! a daemon there is neither. So the first kind that is found is told alone.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
@@ -38,6 +39,9 @@ impl<F: Facts> Walker<'_, F> {
         }
         let mut found = self.ended_daemons(&all);
         if found.is_empty() {
+            found = self.severed(&all)?;
+        }
+        if found.is_empty() {
             found = self.without_adjacency(&all)?;
         }
         if found.is_empty() {
@@ -59,6 +63,52 @@ impl<F: Facts> Walker<'_, F> {
             ))
         };
         each.map(cause).collect()
+    }
+
+    /// Links between routers of OSPF that are down, where no other way joins their ends. A daemon does not speak on an interface that is
+    /// down or has no carrier, and says nothing of it.
+    fn severed(&mut self, all: &All) -> Result<Vec<Cause>, F::Error> {
+        let parts = self.parts(all)?;
+        let mut found: Vec<Cause> = Vec::new();
+        for (name, daemons) in all.iter().filter(|(_, daemons)| daemons.ospf) {
+            let node = self.facts.node(name)?;
+            let silent = |i: &&crate::facts::PlannedInterface| {
+                daemons.speaks.iter().all(|own| own.name != i.name)
+            };
+            for planned in node.planned.iter().filter(silent).filter(|_| node.life == Life::Up) {
+                let own = &planned.name;
+                for station in self.facts.stations(name, own, IpAddr::V4(ALL_ROUTERS))? {
+                    let speaks = all.iter().any(|(n, d)| *n == station.node && d.ospf);
+                    if !speaks || parts.joined(name, &station.node) {
+                        continue;
+                    }
+                    let cause = match node.interface(own) {
+                        Some(found) if !found.up => Some(self.down(&node, own)),
+                        _ => self.cut(name, own, &station)?,
+                    };
+                    found.extend(cause.filter(|cause| !found.iter().any(|f| f.text == cause.text)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Which nodes adjacencies join.
+    fn parts(&mut self, all: &All) -> Result<Parts, F::Error> {
+        let mut parts = Parts::default();
+        for (name, daemons) in all.iter() {
+            for own in daemons.speaks.iter().filter(|own| !own.states.is_empty()) {
+                if !own.states.iter().all(|state| settled(state)) {
+                    continue;
+                }
+                for station in self.facts.stations(name, &own.name, IpAddr::V4(ALL_ROUTERS))? {
+                    if all.iter().any(|(n, d)| *n == station.node && d.ospf) {
+                        parts.join(name, &station.node);
+                    }
+                }
+            }
+        }
+        Ok(parts)
     }
 
     fn without_adjacency(&mut self, all: &All) -> Result<Vec<Cause>, F::Error> {
@@ -101,10 +151,8 @@ impl<F: Facts> Walker<'_, F> {
                     station.interface
                 ))));
             }
-            // RFC 2328 section 10.1: on a segment with many, two may stay in 2-Way. One that hears nothing any more stays as it
-            // was until its dead interval is over.
-            let settled = |state: &String| state.starts_with("Full") || state.starts_with("2-Way");
-            if !states.is_empty() && states.iter().all(settled) {
+            // One that hears nothing any more stays as it was until its dead interval is over.
+            if !states.is_empty() && states.iter().all(|state| settled(state)) {
                 continue;
             }
             let ends = [(&*node, interface), (&*peer, station.interface.as_str())];
@@ -277,6 +325,39 @@ impl<F: Facts> Walker<'_, F> {
             }
         }
         Ok(found)
+    }
+}
+
+/// RFC 2328 section 10.1: on a segment with many, two may stay in 2-Way.
+fn settled(state: &str) -> bool {
+    state.starts_with("Full") || state.starts_with("2-Way")
+}
+
+/// Nodes by the part of the network that they are in.
+#[derive(Default)]
+struct Parts {
+    /// A node of the same part, up to the one that stands for all of it.
+    of: BTreeMap<String, String>,
+}
+
+impl Parts {
+    fn root(&self, name: &str) -> String {
+        let mut at = name.to_owned();
+        while let Some(next) = self.of.get(&at) {
+            at.clone_from(next);
+        }
+        at
+    }
+
+    fn join(&mut self, one: &str, other: &str) {
+        let (one, other) = (self.root(one), self.root(other));
+        if one != other {
+            self.of.insert(one, other);
+        }
+    }
+
+    fn joined(&self, one: &str, other: &str) -> bool {
+        self.root(one) == self.root(other)
     }
 }
 

@@ -180,8 +180,29 @@ impl<F: Facts> Walker<'_, F> {
         };
         let text = found.map_or(text.clone(), |found| format!("{text}; {found}"));
         let mend = self.exec(name, &mend);
-        self.deviation.get_or_insert(Deviation { node: name.clone(), text, mend });
+        let address = self.unreachable_hop(node, &plan, to);
+        self.deviation.get_or_insert(Deviation { node: name.clone(), text, mend, address });
         Ok(())
+    }
+
+    /// The address of the plan's interface, where it is not as the plan has it: without it the kernel refuses the plan's next hop.
+    fn unreachable_hop(&self, node: &Node, plan: &PlannedHop, to: IpAddr) -> Option<Cause> {
+        let (via, by) = plan.first()?;
+        let planned = node.planned_interface(by)?;
+        let net = planned.addresses.iter().find(|net| net.contains(&via.unwrap_or(to)))?;
+        let found = node.interface(by).filter(|found| found.up)?;
+        if found.addresses.contains(net) {
+            return None;
+        }
+        let mut cause = self.lacks_address(node, planned, net.addr());
+        // The route that is there would keep the plan's away.
+        if let (Some(prefix), Some(via), Some(mend)) = (plan.to, via, cause.mend.take()) {
+            let name = &node.name;
+            let route = self.exec(name, &format!("ip route replace {prefix} via {via} dev {by}"));
+            cause.mend = Some(format!("{mend} && {route}"));
+            return Some(cause);
+        }
+        Some(self.lacks_address(node, planned, net.addr()))
     }
 
     /// Rules that depend on a mark: a look-up has none.

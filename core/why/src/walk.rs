@@ -90,6 +90,8 @@ pub(crate) struct Deviation {
     pub(crate) node: String,
     pub(crate) text: String,
     pub(crate) mend: String,
+    /// What is wrong with the address through which the plan's route goes.
+    pub(crate) address: Option<Cause>,
 }
 
 /// Where packets go from a node.
@@ -416,10 +418,12 @@ impl<F: Facts> Walker<'_, F> {
             let mut evidence = vec![other.text.clone(), stop.cause.text.clone()];
             evidence.append(&mut stop.cause.evidence);
             let name = &other.node;
-            let text = format!("node {name} hands packets to the wrong next hop");
-            stop.cause = Cause::new(CauseName::WrongGateway, format!("node {name}"), text);
-            stop.cause.evidence = evidence;
-            stop.cause.mend = Some(other.mend);
+            let gateway = || {
+                let text = format!("node {name} hands packets to the wrong next hop");
+                Cause::new(CauseName::WrongGateway, format!("node {name}"), text).mend(other.mend)
+            };
+            stop.cause = other.address.unwrap_or_else(gateway);
+            stop.cause.evidence.append(&mut evidence);
         }
         self.walk.stops.push(stop);
     }

@@ -1199,3 +1199,56 @@ fn a_bridge_in_a_node_is_a_doubt_and_no_wrong_address() {
     let said = report.missing.iter().any(|text| text.contains("r1:eth0 is a port of bridge br0"));
     assert!(said, "{report:#?}");
 }
+
+/// ospfd does not tell of interfaces that are down or have no carrier.
+#[test]
+fn a_link_that_is_down_between_routers_that_learn_is_the_cause() {
+    let severed = |daemons: &mut Vec<(String, Daemons)>| {
+        daemons.iter_mut().for_each(|(_, daemons)| daemons.speaks.clear());
+    };
+    let mut office = learning();
+    severed(&mut office.daemons);
+    office.at("r2").interfaces[0].up = false;
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::InterfaceDown, "node r2".into()));
+    let mut office = learning();
+    severed(&mut office.daemons);
+    office.links.get_mut("l4").unwrap().down = true;
+    let report = office.ask(4, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::CableOut, "link l4".into()));
+}
+
+#[test]
+fn a_wrong_prefix_is_the_cause_and_is_mended_before_routes() {
+    let wrong = "netloom -l t exec r1 -- ip addr add 10.0.0.254/24 dev eth0 && \
+                 netloom -l t exec r1 -- ip addr del 10.0.0.254/30 dev eth0";
+    let broken = || {
+        let mut office = Office::new();
+        office.at("r1").interfaces[0].addresses = vec![net("10.0.0.254/30")];
+        office.route_away("r1", "10.0.0.0/24");
+        office
+    };
+    let told = |report: &Report| {
+        let cause = report.causes.iter().find(|cause| cause.place == "node r1");
+        let cause = cause.unwrap_or_else(|| panic!("{report:#?}"));
+        assert_eq!(cause.name, CauseName::WrongAddress, "{report:#?}");
+        assert!(cause.mend.as_ref().unwrap().starts_with(wrong), "{report:#?}");
+    };
+    told(&broken().ask_both(8, 4, Outcome::Silence));
+    // With a default route the answer leaves by another interface: nothing is wrong with that route.
+    let mut office = broken();
+    let all = (net("0.0.0.0/0"), Some(ip("10.1.0.2")), "eth1".to_owned(), "unicast");
+    office.routes.get_mut("r1").unwrap().push(all);
+    told(&office.ask_both(8, 4, Outcome::Silence));
+    // A host whose gateway is outside of its segment then.
+    let mut office = Office::new();
+    office.at("h1").interfaces[0].addresses = vec![net("10.0.0.1/32")];
+    office.routes.insert("h1".into(), vec![]);
+    let report = office.ask(0, Outcome::Silence);
+    assert_eq!(only(&report), (CauseName::WrongAddress, "node h1".into()));
+    let mend = report.causes[0].mend.as_deref().unwrap();
+    let commands: Vec<&str> = mend.split(" && ").collect();
+    assert!(commands[0].ends_with("ip addr add 10.0.0.1/24 dev eth0"), "{mend}");
+    assert!(commands[1].ends_with("ip addr del 10.0.0.1/32 dev eth0"), "{mend}");
+    assert!(commands[2].ends_with("ip route add 0.0.0.0/0 via 10.0.0.254 dev eth0"), "{mend}");
+}

@@ -187,6 +187,13 @@ fn an_agent_reaches_no_further_than_its_scope() {
         "{told}"
     );
     agent.good("status", json!({}));
+    // What is said of a file has its words: only those of its own folder are read.
+    machine.scratch().file("own.yaml", "nodes: {a: {}}\n");
+    assert_eq!(agent.good("check", json!({"file": "own.yaml"}))["good"], true);
+    for file in ["/etc/passwd", "../../../../etc/passwd", "/nowhere"] {
+        let words = agent.refused("check", json!({"file": file}));
+        assert!(words.contains("in the folder in which"), "{file}: {words}");
+    }
     agent.end();
     machine.down();
 }

@@ -190,6 +190,14 @@ fn a_route_that_was_not_learnt_is_traced_to_the_daemon_the_interface_or_the_rule
     told("ospf_silent", "r2");
     ospfd("-c 'no network 10.2.0.0/24 area 0' -c 'network 10.0.0.0/8 area 0'");
     learnt("1");
+    // Neither daemon speaks on an interface without a carrier.
+    machine.ok("link set r1:eth1--r2:eth1 --down");
+    learnt("0");
+    let report = ask(&machine, "icmp").code(1).json();
+    let cut = ("cable_out".to_owned(), "link r1:eth1--r2:eth1".to_owned());
+    assert_eq!(causes(&report), [cut], "{report:#}");
+    mend(&machine, &report);
+    learnt("1");
     sh(&machine, "r2", "kill -9 $(cat /var/run/frr/ospfd.pid)");
     learnt("0");
     told("daemon_ended", "r2");

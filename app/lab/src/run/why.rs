@@ -43,48 +43,80 @@ impl Running {
             return self.why_past(&mut facts, asked);
         }
         let to = receiver(&mut facts, &asked.to)?;
-        let ends = match addresses(&mut facts, asked, from, to)? {
-            Ok(ends) => ends,
-            Err(report) => return Ok(*report),
-        };
-        let sender = facts.node(&asked.from)?;
-        let probe = match sender.life {
-            Life::Up => Ok(Probe::open(&facts, &asked.from, asked.protocol, ends)?),
-            Life::Dead => Err(format!("node {} does not run", asked.from)),
-            Life::Guest => Err(format!(
-                "node {} is a virtual machine, which only its own programs can send from",
-                asked.from
-            )),
-        };
-        let port = probe.as_ref().map_or(NO_PORT, |probe| probe.port);
-        let ports = match asked.protocol {
-            Protocol::Icmp => [0, 0],
-            _ => [port, asked.port.unwrap_or(0)],
-        };
-        let flow = flow(asked, &state.plan.nodes[to].name, ends, ports)?;
-        let there = walk(&mut facts, &flow, None)?;
-        let back = walk(&mut facts, &there.answer(&flow), Some(&there))?;
-        let observed = match probe {
-            Ok(probe) => watching::watch(&mut facts, &flow, (&there, &back), probe)?,
-            Err(why) => netloom_why::Observed {
-                probe: "nothing".into(),
-                outcome: Outcome::NotSent(why),
-                ..netloom_why::Observed::default()
-            },
-        };
-        if observed.outcome == Outcome::Answered {
-            return Ok(judge(&flow, &there, &back, &observed));
+        let mut report = by_probe(&mut facts, asked, (from, to))?;
+        let by_name = asked.family.is_none() && asked.to.parse::<IpAddr>().is_err();
+        let is_four = report.destination.parse::<IpAddr>().is_ok_and(|address| address.is_ipv4());
+        if report.verdict.arrives() && by_name && is_four {
+            // Names give IPv6 first, and programs wait for it before they try IPv4.
+            let asked = AskWhy { family: Some(6), ..asked.clone() };
+            let mut facts = LabFacts::new(self, &state);
+            let six = by_probe(&mut facts, &asked, (from, to))?;
+            by_six(&mut report, six);
         }
-        // What the kernels know now, they know of the probe: who answered for an address, whether it waits in a queue.
-        facts.forget_nodes();
-        let again = walk(&mut facts, &flow, None)?;
-        let back_again = walk(&mut facts, &again.answer(&flow), Some(&again))?;
-        let same = |one: &netloom_why::Walk, other: &netloom_why::Walk| one.places == other.places;
-        match same(&there, &again) && same(&back, &back_again) {
-            true => Ok(judge(&flow, &again, &back_again, &observed)),
-            false => Ok(judge(&flow, &there, &back, &observed)),
-        }
+        Ok(report)
     }
+}
+
+/// The same by one family, for a flow that is sent now.
+fn by_probe(facts: &mut LabFacts<'_>, asked: &AskWhy, (from, to): (Slot, Slot)) -> Result<Report> {
+    let to_name = facts.plan().nodes[to].name.clone();
+    let ends = match addresses(facts, asked, from, to)? {
+        Ok(ends) => ends,
+        Err(report) => return Ok(*report),
+    };
+    let sender = facts.node(&asked.from)?;
+    let probe = match sender.life {
+        Life::Up => Ok(Probe::open(facts, &asked.from, asked.protocol, ends)?),
+        Life::Dead => Err(format!("node {} does not run", asked.from)),
+        Life::Guest => Err(format!(
+            "node {} is a virtual machine, which only its own programs can send from",
+            asked.from
+        )),
+    };
+    let port = probe.as_ref().map_or(NO_PORT, |probe| probe.port);
+    let ports = match asked.protocol {
+        Protocol::Icmp => [0, 0],
+        _ => [port, asked.port.unwrap_or(0)],
+    };
+    let flow = flow(asked, &to_name, ends, ports)?;
+    let there = walk(facts, &flow, None)?;
+    let back = walk(facts, &there.answer(&flow), Some(&there))?;
+    let observed = match probe {
+        Ok(probe) => watching::watch(facts, &flow, (&there, &back), probe)?,
+        Err(why) => netloom_why::Observed {
+            probe: "nothing".into(),
+            outcome: Outcome::NotSent(why),
+            ..netloom_why::Observed::default()
+        },
+    };
+    if observed.outcome == Outcome::Answered {
+        return Ok(judge(&flow, &there, &back, &observed));
+    }
+    // What the kernels know now, they know of the probe: who answered for an address, whether it waits in a queue.
+    facts.forget_nodes();
+    let again = walk(facts, &flow, None)?;
+    let back_again = walk(facts, &again.answer(&flow), Some(&again))?;
+    let same = |one: &netloom_why::Walk, other: &netloom_why::Walk| one.places == other.places;
+    match same(&there, &again) && same(&back, &back_again) {
+        true => Ok(judge(&flow, &again, &back_again, &observed)),
+        false => Ok(judge(&flow, &there, &back, &observed)),
+    }
+}
+
+/// Adds what stops the flow by IPv6 to the answer for IPv4. A refusal is none of it: programs go on to IPv4 at once.
+fn by_six(report: &mut Report, six: Report) {
+    let refused = |cause: &netloom_why::Cause| cause.name == netloom_why::CauseName::NothingListens;
+    if six.verdict.arrives() || six.probe == "nothing" || six.causes.iter().any(refused) {
+        return;
+    }
+    if six.causes.is_empty() {
+        let text = "why the flow does not arrive by IPv6, which programs try first; ask with -6";
+        report.missing.push(text.to_owned());
+    }
+    report.hindrances.extend(six.causes.into_iter().map(|mut cause| {
+        cause.text = format!("by IPv6, which programs try first: {}", cause.text);
+        cause
+    }));
 }
 
 fn flow(asked: &AskWhy, to: &str, ends: (IpAddr, IpAddr), ports: [u16; 2]) -> Result<Flow> {

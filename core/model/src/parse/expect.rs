@@ -120,7 +120,7 @@ impl Reader<'_> {
         if let Some([from, to]) = value.items() {
             let from = self.names(from, &path.index(0), false);
             let to = self.names(to, &path.index(1), true);
-            return Some(Pairs { from, to, only: None });
+            return Some(self.asking(value, path, Pairs { from, to, only: None }));
         }
         if value.items().is_some() {
             read::expected(value, path, "[FROM, TO], or a map of reaches keys", self.report);
@@ -129,7 +129,20 @@ impl Reader<'_> {
         let fields = Fields::open(value, path, &REACHES, self.report)?;
         let from = self.names(fields.get("from")?, &path.key("from"), false);
         let to = self.names(fields.get("to")?, &path.key("to"), true);
-        Some(Pairs { from, to, only: self.family(&fields, path) })
+        let only = self.family(&fields, path);
+        Some(self.asking(value, path, Pairs { from, to, only }))
+    }
+
+    /// Pairs of which one at least asks another node: without any, the step would hold whatever happens.
+    fn asking(&mut self, value: &Yaml, path: &Path<'_>, pairs: Pairs) -> Pairs {
+        let asks = |from: &String| pairs.to.iter().any(|to| to != from);
+        if let Some(from) = pairs.from.first().filter(|_| !pairs.to.is_empty())
+            && !pairs.from.iter().any(asks)
+        {
+            let message = format!("{path}: {} asks itself, and nobody else", quote(from));
+            self.report.error(value.place, message);
+        }
+        pairs
     }
 
     fn family(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<u8> {
@@ -312,5 +325,35 @@ impl Reader<'_> {
             all.push((entry.key.clone(), text));
         }
         Some(Action::Set(key.clone(), all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn problems(step: &str) -> Vec<String> {
+        let lab =
+            format!("name: x\nnodes: {{a: {{}}, b: {{}}}}\nlinks: [[a, b]]\nexpect: [{step}]\n");
+        match crate::parse("x", lab.as_bytes(), "x") {
+            Ok(_) => vec![],
+            Err(found) => found.list.iter().map(|problem| problem.message.clone()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_step_that_asks_nobody_is_refused() {
+        for step in
+            ["{cannot-reach: [a, a]}", "{reaches: [[a], [a, a]]}", "{reaches: {from: a, to: a}}"]
+        {
+            let found = problems(step);
+            assert!(
+                matches!(&found[..], [one] if one.contains("asks itself, and nobody else")),
+                "{found:?}"
+            );
+        }
+        for step in
+            ["{cannot-reach: [a, b]}", "{reaches: [[a, b], [a, b]]}", "{reaches: [a, [a, b]]}"]
+        {
+            assert_eq!(problems(step), Vec::<String>::new());
+        }
     }
 }
