@@ -63,6 +63,12 @@ names! {
     DaemonEnded = "daemon_ended",
     /// A session of BGP is not established.
     BgpSession = "bgp_session",
+    /// The BGP of a node does not tell its neighbour a route that the node has.
+    RouteNotAdvertised = "route_not_advertised",
+    /// The BGP of a node does not take a route that its neighbour tells it.
+    RouteNotAccepted = "route_not_accepted",
+    /// The BGP of a node has a route, and no way to its next hop.
+    NextHopUnreachable = "next_hop_unreachable",
     /// A node does not speak OSPF on a link where its neighbour does.
     OspfSilent = "ospf_silent",
     /// Two neighbours that speak OSPF are not adjacent.
@@ -87,9 +93,11 @@ names! {
     NftDrop = "nft_drop",
     /// A rule of nftables refuses.
     NftReject = "nft_reject",
+    /// A rule gives packets a destination that no node has.
+    TranslatedAway = "translated_away",
     /// Nobody on the segment has the next hop's address.
     NeighbourUnknown = "neighbour_unknown",
-    /// A fixed neighbour entry has a wrong hardware address.
+    /// A neighbour entry has a wrong hardware address: a fixed one, or one that was learnt before the address moved.
     NeighbourWrong = "neighbour_wrong",
     /// Ports of a switch are in different VLANs.
     VlanMismatch = "vlan_mismatch",
@@ -125,6 +133,8 @@ names! {
     ListensElsewhere = "listens_elsewhere",
     /// The queue of connections that wait to be accepted is full.
     BacklogFull = "backlog_full",
+    /// The socket's program is stopped by a signal.
+    ProgramStopped = "program_stopped",
     /// The socket's program does not read, and there is no room for more.
     BufferFull = "buffer_full",
     /// The node leaves echo requests unanswered.

@@ -116,6 +116,8 @@ pub struct Listener {
     pub queue: Option<(u32, u32)>,
     /// Bytes that wait to be read as the kernel counts them, how many may, and packets that were dropped.
     pub room: Option<(u32, u32, u32)>,
+    /// Its inode, by which its program is found.
+    pub inode: u32,
 }
 
 /// A node.
@@ -190,6 +192,8 @@ pub struct Lookup<'a> {
     pub to: IpAddr,
     /// Source and incoming interface of packets that are not the node's own.
     pub came: Option<(IpAddr, &'a str)>,
+    /// Number of the protocol, and ports, which rules of routing may ask for.
+    pub carries: Option<(u8, [u16; 2])>,
 }
 
 /// A kernel's answer.
@@ -313,6 +317,10 @@ pub struct OspfInterface {
     pub name: String,
     /// The states of its neighbours, like `Full/-`.
     pub states: Vec<String>,
+    /// Whether it tells of its network, and speaks to nobody there.
+    pub passive: bool,
+    /// What two ends must have in common, in words and as the daemon tells it: `hello interval`, `1 s`.
+    pub settings: BTreeMap<&'static str, String>,
 }
 
 /// A session of BGP as one end sees it.
@@ -328,6 +336,30 @@ pub struct Session {
     pub reason: Option<String>,
     /// The most prefixes that this end takes, where it has a limit.
     pub limit: Option<u64>,
+    /// What keeps routes from being told, or taken.
+    pub filters: Vec<PolicyFilter>,
+}
+
+/// A filter of a session of BGP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFilter {
+    /// Whether it is for routes that are told; else for those that are taken.
+    pub out: bool,
+    /// In FRR's words: `prefix-list`, `route-map`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+/// What the BGP of a node knows of a destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BgpRoute {
+    /// Its route to it.
+    pub prefix: Option<IpNet>,
+    /// The neighbours that it told.
+    pub told_to: Vec<IpAddr>,
+    /// Its next hops, where it has no way to any of them.
+    pub unreachable: Vec<IpAddr>,
 }
 
 /// What an OpenFlow switch would do with a frame.
@@ -455,6 +487,23 @@ pub trait Facts {
     /// # Errors
     /// Nodes cannot be told.
     fn daemons(&mut self) -> Result<Rc<Vec<(String, Daemons)>>, Self::Error>;
+
+    /// The process that has a socket and is stopped by a signal, by its id in its node; `None` where none is, or where another
+    /// process that runs has the socket, too.
+    ///
+    /// # Errors
+    /// The node cannot be told.
+    fn stopped(&mut self, _node: &str, _inode: u32) -> Result<Option<i32>, Self::Error> {
+        Ok(None)
+    }
+
+    /// What the BGP of a node knows of a destination; `None` where it does not say.
+    ///
+    /// # Errors
+    /// The node cannot be told.
+    fn bgp_route(&mut self, _node: &str, _to: IpAddr) -> Result<Option<BgpRoute>, Self::Error> {
+        Ok(None)
+    }
 
     /// A link.
     ///

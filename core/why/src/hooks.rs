@@ -4,7 +4,7 @@ use crate::cause::{Cause, CauseName};
 use crate::facts::{Facts, Node};
 use crate::nft::Hook;
 use crate::nft::evaluate::{self, Decided, Fate, Packet};
-use crate::walk::Walker;
+use crate::walk::{Deviation, Share, Stop, Walker};
 
 impl<F: Facts> Walker<'_, F> {
     pub(crate) fn hook(
@@ -22,7 +22,12 @@ impl<F: Facts> Walker<'_, F> {
                 let before_route = matches!(hook, Hook::Prerouting | Hook::Output);
                 let devices = (input, output);
                 match self.changed_by(node, new.as_ref(), devices)?.filter(|_| self.follows) {
-                    Some(flow) => self.becomes(node, flow, Some(rule(node, &by))),
+                    Some(flow) => {
+                        if flow.to.is_empty() {
+                            self.away(node, &by, flow.destination);
+                        }
+                        self.becomes(node, flow, Some(rule(node, &by)));
+                    }
                     None => self.may_translate(node, before_route, &by),
                 }
             }
@@ -71,6 +76,11 @@ impl<F: Facts> Walker<'_, F> {
             // Hooks of devices have no chains of NAT.
             Fate::Translated(by, _) => self.may_translate(node, false, &by),
             Fate::Doubtful(by) => {
+                let mut dropping = by.iter().filter(|by| by.drops);
+                if let (Some(only), None) = (dropping.next(), dropping.next()) {
+                    let cause = self.dropped(node, hook, only);
+                    self.walk.suspects.push(Stop { from: at, to: at, share: Share::Some, cause });
+                }
                 let all: Vec<String> = by.iter().map(|by| rule(node, by)).collect();
                 self.doubt(
                     at,
@@ -82,6 +92,20 @@ impl<F: Facts> Walker<'_, F> {
                 );
             }
         }
+    }
+
+    /// A translation to an address that no node has. It is the cause of what happens to packets because of it.
+    fn away(&mut self, node: &Node, by: &Decided, to: std::net::IpAddr) {
+        let Decided { family, table, chain, handle, .. } = by;
+        let Some(handle) = handle else { return };
+        let mend = format!("nft delete rule {} {table} {chain} handle {handle}", family.name());
+        self.deviation = Some(Deviation {
+            name: CauseName::TranslatedAway,
+            node: node.name.clone(),
+            text: format!("{}; by the plan no node has {to}", rule(node, by)),
+            mend: self.exec(&node.name, &mend),
+            address: None,
+        });
     }
 
     /// A translation whose result is not known.

@@ -95,14 +95,16 @@ pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Rep
         && !matches!(observed.outcome, Outcome::NotSent(_));
     // What was seen was seen; what was not may have been there.
     let watched = sent && observed.missed == 0;
+    let [seen_there, seen_back] = [(there, &observed.there), (back, &observed.back)]
+        .map(|(walk, seen)| told_apart(walk, seen));
     let mut report = Report { probe: observed.probe.clone(), ..Report::about(flow) };
     let answered = observed.outcome == Outcome::Answered;
-    report.there = way(there, &observed.there, answered || observed.missed > 0);
-    let reach = Reach::of(there, &observed.there);
+    report.there = way(there, &seen_there, answered || observed.missed > 0);
+    let reach = Reach::of(there, &seen_there);
     let came_in = watched && reach.came_in(there);
-    let answers_seen = Reach::of(back, &observed.back).packet > 0;
+    let answers_seen = Reach::of(back, &seen_back).packet > 0;
     if came_in || answered {
-        report.back = Some(way(back, &observed.back, answered));
+        report.back = Some(way(back, &seen_back, answered));
     }
     report.hindrances = hindrances(there, back);
     if answered {
@@ -129,13 +131,24 @@ pub fn judge(flow: &Flow, there: &Walk, back: &Walk, observed: &Observed) -> Rep
             report.missing = vec![];
             return report;
         }
-        let reach = Reach::of(back, &observed.back);
+        let reach = Reach::of(back, &seen_back);
         if !stopped || answers_seen && observed.outcome == Outcome::Silence {
             causes.lost_on(back, reach, Direction::Back);
         }
         causes.beyond(back, reach, Direction::Back);
     }
     causes.finish(report, observed)
+}
+
+/// A place that is passed a second time was seen the first time. It counts again only if the place before it was seen, too.
+fn told_apart(walk: &Walk, seen: &[Sighting]) -> Seen {
+    let mut told = seen.to_vec();
+    for (at, place) in walk.places.iter().enumerate().take(told.len()).skip(1) {
+        if walk.places[..at].contains(place) && told[at - 1] == Sighting::Nothing {
+            told[at] = Sighting::Nothing;
+        }
+    }
+    told
 }
 
 struct Causes<'a> {
@@ -182,7 +195,36 @@ impl Causes<'_> {
             }
         }
         if self.found.len() == before {
+            self.sole(walk, reach, direction);
+        }
+        if self.found.len() == before {
             self.not_known(walk, reach, direction);
+        }
+    }
+
+    /// What drops some packets is the cause where it is all that may have dropped the probe. Links tell themselves what they lost
+    /// by chance, and a small MTU is none of the probe's.
+    fn sole(&mut self, walk: &Walk, reach: Reach, direction: Direction) {
+        use crate::CauseName::{FlowMeter, ProtectBudget, QueueDrops, WireDelay, WireRate};
+        let at_times = [QueueDrops, WireRate, WireDelay, ProtectBudget, FlowMeter];
+        let some = walk.stops.iter().filter(|stop| stop.share == Share::Some);
+        let some = some.filter(|stop| at_times.contains(&stop.cause.name));
+        let mut fitting: Vec<&Stop> =
+            some.chain(&walk.suspects).filter(|stop| reach.fits(stop)).collect();
+        // The same queue in both directions, for one.
+        fitting.dedup_by(|one, other| one.cause.text == other.cause.text);
+        let of_rule = |stop: &&Stop| {
+            reach.fits(stop)
+                && matches!(
+                    stop.cause.name,
+                    crate::CauseName::NftDrop | crate::CauseName::NftReject
+                )
+        };
+        let rules = walk.suspects.iter().filter(of_rule).count();
+        let doubts = walk.doubts.iter().filter(|d| d.from <= reach.any && d.to >= reach.packet);
+        if let ([only], true) = (fitting.as_slice(), doubts.count() == rules) {
+            let found = "the probe was lost there, and nothing else that is read explains it";
+            self.take(&only.cause, Basis::Probe, direction, Some(found.to_owned()));
         }
     }
 

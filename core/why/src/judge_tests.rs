@@ -98,6 +98,56 @@ fn partial_loss_counts_with_the_link_s_own_word() {
 }
 
 #[test]
+fn a_place_that_is_passed_twice_was_seen_once() {
+    let mut there = pair("a", "b");
+    // b hands it back, by the interface at which it came.
+    let begin = there.places.clone();
+    there.places.extend([Place { out: true, ..begin[1].clone() }, begin[0].clone()]);
+    there.places.push(begin[1].clone());
+    there.arrives = false;
+    there.stops.push(stop(2, 2, Share::All, CauseName::ForwardingOff));
+    let seen = observed(vec![Packet, Packet, Nothing, Packet, Packet], vec![]);
+    let report = judge(&flow(Protocol::Icmp), &there, &Walk::default(), &seen);
+    assert_eq!(report.causes[0].name, CauseName::ForwardingOff, "{report:#?}");
+    assert_eq!(report.there.last.as_deref(), Some("b:eth0 in"));
+    // One that does come back is seen twice.
+    there.stops = vec![stop(5, 5, Share::All, CauseName::RoutingLoop)];
+    let seen = observed(vec![Packet; 5], vec![]);
+    let report = judge(&flow(Protocol::Icmp), &there, &Walk::default(), &seen);
+    assert_eq!(report.causes[0].name, CauseName::RoutingLoop, "{report:#?}");
+}
+
+#[test]
+fn what_drops_at_times_is_the_cause_where_it_is_all_there_is() {
+    let mut there = pair("a", "b");
+    there.stops.push(stop(1, 1, Share::Some, CauseName::QueueDrops));
+    let seen = observed(vec![Packet, Nothing], vec![Nothing, Nothing]);
+    let ask = |there: &Walk| judge(&flow(Protocol::Icmp), there, &pair("b", "a"), &seen);
+    let report = ask(&there);
+    assert_eq!((report.verdict, report.causes.len()), (Verdict::Stopped, 1), "{report:#?}");
+    assert!(report.hindrances.is_empty() && report.causes[0].evidence[1].contains("nothing else"));
+    // A rule that may drop it comes beside it: either is possible.
+    let suspect =
+        Stop { cause: Cause::new(CauseName::NftDrop, "node a", "rule"), ..there.stops[0].clone() };
+    there.suspects.push(suspect);
+    there.doubts.push(Doubt { from: 1, to: 1, text: "rule".into() });
+    let report = ask(&there);
+    assert_eq!((report.verdict, report.causes.len()), (Verdict::NotKnown, 0), "{report:#?}");
+    assert!(report.missing.contains(&"rule".to_owned()));
+    // The rule alone, and beside it something that cannot be read.
+    there.stops.clear();
+    assert_eq!(ask(&there).causes[0].name, CauseName::NftDrop);
+    there.doubts.push(Doubt { from: 1, to: 1, text: "not read".into() });
+    assert_eq!(ask(&there).verdict, Verdict::NotKnown);
+    // What a small packet does not meet, and what links count themselves, explains nothing.
+    (there.doubts, there.suspects) = (vec![], vec![]);
+    for name in [CauseName::MtuTooSmall, CauseName::WirePartialLoss] {
+        there.stops = vec![stop(1, 1, Share::Some, name)];
+        assert_eq!(ask(&there).verdict, Verdict::NotKnown);
+    }
+}
+
+#[test]
 fn what_is_not_known_says_what_is_missing() {
     let mut there = pair("a", "b");
     there.doubts.push(Doubt { from: 1, to: 1, text: "rules are not read".into() });

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use crate::cause::{Cause, CauseName};
-use crate::facts::{Daemons, Facts, Life, Node, Session, Station};
+use crate::facts::{Daemons, Facts, Life, Node, OspfInterface, Session, Station};
 use crate::flow::{Flow, Protocol};
 use crate::nft::Hook;
 use crate::nft::evaluate::{self, Fate, Packet};
@@ -46,6 +46,9 @@ impl<F: Facts> Walker<'_, F> {
         }
         if found.is_empty() {
             found = self.without_session(&all)?;
+        }
+        if found.is_empty() {
+            found = self.withheld(&all)?;
         }
         let missing =
             format!("so node {} has not learnt a route to {}", node.name, self.flow.destination);
@@ -114,8 +117,8 @@ impl<F: Facts> Walker<'_, F> {
     fn without_adjacency(&mut self, all: &All) -> Result<Vec<Cause>, F::Error> {
         let mut found: Vec<Cause> = Vec::new();
         for (name, daemons) in all.iter() {
-            for own in &daemons.speaks {
-                let cause = self.unspoken(all, name, (&own.name, &own.states))?;
+            for own in daemons.speaks.iter().filter(|own| !own.passive) {
+                let cause = self.unspoken(all, name, own)?;
                 found.extend(cause.filter(|cause| !found.iter().any(|f| f.text == cause.text)));
             }
         }
@@ -127,8 +130,9 @@ impl<F: Facts> Walker<'_, F> {
         &mut self,
         all: &All,
         name: &str,
-        (interface, states): (&str, &[String]),
+        own: &OspfInterface,
     ) -> Result<Option<Cause>, F::Error> {
+        let (interface, states) = (own.name.as_str(), &own.states);
         let node = self.facts.node(name)?;
         for station in self.facts.stations(name, interface, IpAddr::V4(ALL_ROUTERS))? {
             let Some((other, daemons)) = all.iter().find(|(n, d)| *n == station.node && d.ospf)
@@ -140,17 +144,10 @@ impl<F: Facts> Walker<'_, F> {
                 continue;
             }
             let far = format!("{other}:{}", station.interface);
-            if daemons.speaks.iter().all(|i| i.name != station.interface) {
-                let text = format!(
-                    "node {other} does not speak OSPF on {}, and {name} does at the other end",
-                    station.interface
-                );
-                let cause = Cause::new(CauseName::OspfSilent, format!("node {other}"), text);
-                return Ok(Some(cause.evidence(format!(
-                    "ospfd of node {other} runs, and its interfaces do not have {}",
-                    station.interface
-                ))));
-            }
+            let speaks = daemons.speaks.iter().find(|i| i.name == station.interface);
+            let Some(speaks) = speaks.filter(|speaks| !speaks.passive) else {
+                return Ok(Some(self.silent_ospf(name, &station, speaks.is_some())));
+            };
             // One that hears nothing any more stays as it was until its dead interval is over.
             if !states.is_empty() && states.iter().all(|state| settled(state)) {
                 continue;
@@ -169,13 +166,69 @@ impl<F: Facts> Walker<'_, F> {
                 if states.is_empty() { "no neighbour".to_owned() } else { states.join(", ") };
             let mut cause = Cause::new(CauseName::OspfAdjacency, format!("node {name}"), text)
                 .evidence(format!("{name}:{interface} has {said}"));
-            let mtus = ends.map(|(n, i)| n.interface(i).map_or(0, |found| found.mtu));
-            if mtus[0] != mtus[1] {
-                cause = cause.evidence(format!("their MTUs are {} and {}", mtus[0], mtus[1]));
-            }
+            let (found, mend) = self.differing(ends, [&own.settings, &speaks.settings]);
+            cause.evidence.extend(found);
+            cause.mend = mend;
             return Ok(Some(cause));
         }
         Ok(None)
+    }
+
+    fn silent_ospf(&self, name: &str, station: &Station, passive: bool) -> Cause {
+        let Station { node: other, interface } = station;
+        let text = format!(
+            "node {other} does not speak OSPF on {interface}, and {name} does at the other end"
+        );
+        let cause = Cause::new(CauseName::OspfSilent, format!("node {other}"), text);
+        if !passive {
+            return cause.evidence(format!(
+                "ospfd of node {other} runs, and its interfaces do not have {interface}"
+            ));
+        }
+        cause.evidence(format!("OSPF is passive on {other}:{interface}")).mend(self.ospf(
+            other,
+            interface,
+            "no ip ospf passive",
+        ))
+    }
+
+    /// A line of FRR's configuration of an interface.
+    fn ospf(&self, node: &str, interface: &str, line: &str) -> String {
+        let interface = format!("interface {interface}");
+        self.exec(
+            node,
+            &format!("vtysh -d ospfd -c 'configure terminal' -c '{interface}' -c '{line}'"),
+        )
+    }
+
+    /// In what two ends differ that must have it in common, and how the first becomes like the second, where it is one thing.
+    fn differing(
+        &self,
+        ends: [(&Node, &str); 2],
+        settings: [&BTreeMap<&'static str, String>; 2],
+    ) -> (Vec<String>, Option<String>) {
+        let (mut found, mut mends) = (vec![], vec![]);
+        let (node, interface) = ends[0];
+        for (what, own) in settings[0] {
+            let Some(far) = settings[1].get(what).filter(|far| *far != own) else { continue };
+            found.push(format!("the {what} is {own} at the one, and {far} at the other"));
+            mends.push(match *what {
+                "hello interval" | "dead interval" => {
+                    let line = format!("ip ospf {} {far}", what.replace(' ', "-"));
+                    Some(self.ospf(&node.name, interface, &line))
+                }
+                _ => None,
+            });
+        }
+        let mtus = ends.map(|(n, i)| n.interface(i).map_or(0, |found| found.mtu));
+        if mtus[0] != mtus[1] {
+            found.push(format!("their MTUs are {} and {}", mtus[0], mtus[1]));
+            let (small, interface) = if mtus[0] < mtus[1] { ends[0] } else { ends[1] };
+            let line = format!("ip link set {interface} mtu {}", mtus[0].max(mtus[1]));
+            mends.push(Some(self.exec(&small.name, &line)));
+        }
+        let only = if let [only] = mends.as_slice() { only.clone() } else { None };
+        (found, only)
     }
 
     /// A link between both that passes nothing, one way or the other: OSPF needs both (RFC 2328 section 10.1).

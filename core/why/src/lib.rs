@@ -28,6 +28,7 @@ mod segment;
 mod text;
 mod translation;
 mod walk;
+mod withheld;
 
 pub use cause::{Basis, Cause, CauseName, Direction};
 pub use flow::{Flow, MixedFamilies, Place, Protocol, Translation};

@@ -4,7 +4,7 @@ use crate::cause::{Cause, CauseName};
 use crate::facts::{Facts, Life, Listener, Node};
 use crate::flow::Protocol;
 use crate::nft::Hook;
-use crate::walk::Walker;
+use crate::walk::{Share, Stop, Walker};
 
 impl<F: Facts> Walker<'_, F> {
     /// What the receiver does with a packet.
@@ -15,7 +15,7 @@ impl<F: Facts> Walker<'_, F> {
         }
         match self.flow.protocol {
             Protocol::Icmp => self.echo(node),
-            Protocol::Tcp | Protocol::Udp => self.listeners(node, came),
+            Protocol::Tcp | Protocol::Udp => self.listeners(node, came)?,
         }
         Ok(())
     }
@@ -44,7 +44,7 @@ impl<F: Facts> Walker<'_, F> {
 
     /// A segment for a port without a socket is answered by a reset (RFC 9293 section 3.10.7.1), a datagram by ICMP
     /// port unreachable (RFC 1122 section 4.1.3.1).
-    fn listeners(&mut self, node: &Node, came: Option<&str>) {
+    fn listeners(&mut self, node: &Node, came: Option<&str>) -> Result<(), F::Error> {
         let (port, to) = (self.flow.ports[1], self.flow.destination);
         let protocol = self.flow.protocol.number(to.is_ipv4());
         let of_port = |l: &&Listener| l.protocol == protocol && l.local.port() == port;
@@ -66,6 +66,9 @@ impl<F: Facts> Walker<'_, F> {
             Some(found) => {
                 self.backlog(name, found.queue);
                 self.buffer(name, found.room);
+                if let Some(pid) = self.facts.stopped(name, found.inode)? {
+                    self.stopped(name, pid);
+                }
             }
             None if all.is_empty() => {
                 let text = format!("nothing in node {name} takes {proto} on port {port}");
@@ -82,6 +85,19 @@ impl<F: Facts> Walker<'_, F> {
                 self.stop(cause.evidence(has));
             }
         }
+        Ok(())
+    }
+
+    /// The kernel accepts connections and keeps datagrams for it, up to its queue; nobody answers.
+    fn stopped(&mut self, name: &str, pid: i32) {
+        let at = self.walk.places.len();
+        let port = self.flow.ports[1];
+        let text =
+            format!("the program on port {port} of node {name} is stopped, and answers nothing");
+        let cause = Cause::new(CauseName::ProgramStopped, format!("node {name}"), text)
+            .evidence(format!("process {pid} of node {name} is in state T (stopped)"))
+            .mend(self.exec(name, &format!("kill -CONT {pid}")));
+        self.add(Stop { from: at, to: at, share: Share::Some, cause });
     }
 
     /// A full queue drops requests for connections (listen(2), `sk_acceptq_is_full`).

@@ -7,6 +7,10 @@ use crate::facts::{Facts, Interface, Life, Node, Station};
 use crate::nft::evaluate::{self, Fate, Packet};
 use crate::walk::{Share, Stop, Walker};
 
+/// `ar$op` of RFC 826.
+const ARP_REQUEST: u8 = 1;
+const ARP_REPLY: u8 = 2;
+
 impl<F: Facts> Walker<'_, F> {
     /// What keeps the question from being answered, or the answer from being heard.
     pub(crate) fn resolution(
@@ -26,18 +30,36 @@ impl<F: Facts> Walker<'_, F> {
             found.extend(self.without_arp(next, far));
         }
         if let IpAddr::V4(target) = target {
-            let ends =
-                [(node, own, true), (next, far, false), (next, far, true), (node, own, false)];
-            let stops = ends.iter().filter_map(|(at, interface, sends)| {
-                self.arp(at, interface, *sends, target.octets())
+            // The question leaves and comes in, and so does its answer.
+            let ends = [
+                (next, far, ARP_REQUEST, false),
+                (next, far, ARP_REPLY, true),
+                (node, own, ARP_REPLY, false),
+            ];
+            let stops = ends.iter().filter_map(|(at, interface, operation, sends)| {
+                self.arp(at, interface, *sends, (target.octets(), *operation))
             });
             found.extend(stops);
+            self.unasked(node, own, (target, before));
         }
         for cause in found {
             // Who does not ask sends packets all the same, to a hardware address that nobody has.
             let asks = node.interface(own).is_none_or(|i| !i.no_arp);
             let share = if asks { Share::Resolution } else { Share::All };
             self.add(Stop { from: before + 1, to, share, cause });
+        }
+    }
+
+    /// A question that rules of its own node drop is seen nowhere.
+    fn unasked(&mut self, node: &Node, own: &str, (target, before): (std::net::Ipv4Addr, usize)) {
+        let Some(cause) = self.arp(node, own, true, (target.octets(), ARP_REQUEST)) else { return };
+        let index = node.interface(own).map(|found| found.index);
+        let knows = |n: &crate::facts::Neighbour| {
+            Some(n.interface) == index && n.address == IpAddr::V4(target)
+        };
+        // Who knows the address does not ask.
+        if !node.heard.iter().chain(&node.neighbours).any(knows) {
+            self.add(Stop { from: before, to: before, share: Share::All, cause });
         }
     }
 
@@ -77,16 +99,23 @@ impl<F: Facts> Walker<'_, F> {
         Some(cause.mend(self.exec(name, &keys)))
     }
 
-    /// Rules of nftables of family `arp` (RFC 826).
-    fn arp(&self, node: &Node, interface: &str, sends: bool, target: [u8; 4]) -> Option<Cause> {
+    /// Rules of nftables of family `arp` (RFC 826): a question for an address, or its answer.
+    fn arp(
+        &self,
+        node: &Node,
+        interface: &str,
+        sends: bool,
+        (target, operation): ([u8; 4], u8),
+    ) -> Option<Cause> {
         let rules = node.rules.as_ref()?;
         let mut message: Vec<Option<u8>> = vec![None; 28];
-        for (at, byte) in [0, 1, 8, 0, 6, 4].into_iter().enumerate() {
+        for (at, byte) in [0, 1, 8, 0, 6, 4, 0, operation].into_iter().enumerate() {
             message[at] = Some(byte);
         }
+        // The question has it as its target; it is the answer's sender.
+        let begin = if operation == ARP_REQUEST { 24 } else { 14 };
         for (at, byte) in target.into_iter().enumerate() {
-            // The question has it as its target. The answer's sender is it; and what it asks for is not known here.
-            message[24 + at] = Some(byte).filter(|_| !sends);
+            message[begin + at] = Some(byte);
         }
         let by = Some((interface.to_owned(), node.interface(interface).map_or(0, |i| i.index)));
         let (input, output) = if sends { (None, by) } else { (by, None) };
@@ -113,11 +142,14 @@ impl<F: Facts> Walker<'_, F> {
         let Some(heard) = heard.filter(|heard| heard.mac != mac).map(|heard| heard.mac) else {
             return Ok(());
         };
+        // What is inside a guest is not seen.
+        let mut sure = true;
         for station in stations {
             if !self.facts.has(&station.node, target)? {
                 continue;
             }
             let other = self.facts.node(&station.node)?;
+            sure &= other.life == Life::Up;
             if other.interface(&station.interface).and_then(|i| i.mac) != Some(heard) {
                 continue;
             }
@@ -135,8 +167,25 @@ impl<F: Facts> Walker<'_, F> {
             }
             let to = self.walk.places.len();
             self.add(Stop { from: before + 1, to, share: Share::All, cause });
-            break;
+            return Ok(());
         }
+        // Who does not ask has entries of its own making.
+        if !sure || own.no_arp {
+            return Ok(());
+        }
+        let name = &node.name;
+        let text = format!(
+            "node {name} has learnt a hardware address for {target} that nobody on the segment has"
+        );
+        let cause = Cause::new(CauseName::NeighbourWrong, format!("node {name}"), text)
+            .evidence(format!(
+                "it has learnt {}; the interface with {target} has {}",
+                crate::segment::text_of(heard),
+                crate::segment::text_of(mac)
+            ))
+            .mend(self.exec(name, &format!("ip neigh del {target} dev {}", own.name)));
+        let to = self.walk.places.len();
+        self.add(Stop { from: before + 1, to, share: Share::All, cause });
         Ok(())
     }
 }

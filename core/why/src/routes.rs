@@ -47,9 +47,10 @@ impl<F: Facts> Walker<'_, F> {
     pub(crate) fn decide(&mut self, node: &Node, came: Option<&str>) -> Result<Decision, F::Error> {
         let is_receiver = node.name == self.flow.to;
         match self.lookup(&node.name, came)? {
-            Routed::Here if is_receiver => Ok(Decision::Arrived),
+            // What has an address that no node should have is told by its listeners.
+            Routed::Here if is_receiver || self.flow.to.is_empty() => Ok(Decision::Arrived),
             Routed::Here => {
-                self.taken(node);
+                self.taken(node)?;
                 Ok(Decision::Nowhere)
             }
             _ if is_receiver && !node.has(self.flow.destination) => {
@@ -81,7 +82,7 @@ impl<F: Facts> Walker<'_, F> {
     }
 
     /// Another node has the receiver's address.
-    fn taken(&mut self, node: &Node) {
+    fn taken(&mut self, node: &Node) -> Result<(), F::Error> {
         let (to, name) = (self.flow.destination, &node.name);
         let text = format!("node {name} has {to}, which is to be the address of {}", self.flow.to);
         let interface = node.interfaces.iter().find(|i| i.addresses.iter().any(|n| n.addr() == to));
@@ -93,7 +94,21 @@ impl<F: Facts> Walker<'_, F> {
                 .evidence(format!("{name}:{} has {net}", interface.name))
                 .mend(self.exec(name, &format!("ip addr del {net} dev {}", interface.name)));
         }
+        if interface.is_none() {
+            cause.text = format!(
+                "node {name} takes packets for {to}, an address of {}, as its own",
+                self.flow.to
+            );
+            let own = Lookup { to, came: None, carries: self.carries() };
+            if let Some(Matched { to: prefix, table }) = self.facts.matched(name, &own)? {
+                let table = table_name(table);
+                cause = cause
+                    .evidence(format!("local {prefix} in table {table} of node {name}"))
+                    .mend(self.exec(name, &format!("ip route del local {prefix} table {table}")));
+            }
+        }
         self.stop(cause);
+        Ok(())
     }
 
     /// The receiver lacks the address.
@@ -159,7 +174,8 @@ impl<F: Facts> Walker<'_, F> {
             hop(via, interface),
             hop(*first, by)
         );
-        let lookup = Lookup { to, came: came.map(|interface| (self.flow.source, interface)) };
+        let came = came.map(|interface| (self.flow.source, interface));
+        let lookup = Lookup { to, came, carries: self.carries() };
         let matched = self.facts.matched(name, &lookup)?;
         // A route that stands before the plan's own hides it.
         let hides =
@@ -181,7 +197,8 @@ impl<F: Facts> Walker<'_, F> {
         let text = found.map_or(text.clone(), |found| format!("{text}; {found}"));
         let mend = self.exec(name, &mend);
         let address = self.unreachable_hop(node, &plan, to);
-        self.deviation.get_or_insert(Deviation { node: name.clone(), text, mend, address });
+        let (name, node) = (CauseName::WrongGateway, node.name.clone());
+        self.deviation.get_or_insert(Deviation { name, node, text, mend, address });
         Ok(())
     }
 
@@ -252,7 +269,7 @@ impl<F: Facts> Walker<'_, F> {
         refusal: Refusal,
     ) -> Result<(), F::Error> {
         let Some(interface) = came else { return self.own_refusal(node, None, refusal) };
-        let own = Lookup { to: self.flow.destination, came: None };
+        let own = Lookup { to: self.flow.destination, came: None, carries: self.carries() };
         match self.facts.route(&node.name, &own)? {
             Routed::Refused(own) => {
                 self.own_refusal(node, came, own)?;
@@ -296,7 +313,7 @@ impl<F: Facts> Walker<'_, F> {
             self.stop(cause.evidence("the kernel drops what comes in from an address of its own"));
             return Ok(());
         }
-        let back = self.facts.route(&name, &Lookup { to: source, came: None })?;
+        let back = self.facts.route(&name, &Lookup { to: source, came: None, carries: None })?;
         // IPv6 has none.
         let filter = node.interface(came).filter(|_| source.is_ipv4()).map_or(0, |i| i.rp_filter);
         // RFC 3704 section 2; ip-sysctl.rst: 1 wants the way back by this interface, 2 any.

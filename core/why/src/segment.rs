@@ -344,16 +344,26 @@ impl<F: Facts> Walker<'_, F> {
         }
         let lost: u64 =
             link.lost[end].iter().filter(|(why, _)| why.contains("queue")).map(|(_, n)| n).sum();
-        if let Some(rate) = impairments.get("rate").filter(|_| lost > 0) {
-            let text = format!(
-                "link {name} passes at most {rate} from {from}, and loses what finds no room in its queue"
-            );
+        if let Some(rate) = impairments.get("rate") {
+            let text = match lost {
+                0 => format!(
+                    "link {name} passes at most {rate} from {from}, and what waits in its queue is late"
+                ),
+                _ => format!(
+                    "link {name} passes at most {rate} from {from}, and loses what finds no room in its queue"
+                ),
+            };
             let cause = Cause::new(CauseName::WireRate, place.clone(), text)
                 .evidence(format!(
                     "its impairment from {from} is rate: {rate}; its queue has lost {lost} packets"
                 ))
                 .mend(self.cleared(name, end, "rate"));
-            self.add(Stop { from: least, to: here, share: Share::Some, cause });
+            let stop = Stop { from: least, to: here, share: Share::Some, cause };
+            if lost > 0 {
+                self.add(stop);
+            } else {
+                self.walk.suspects.push(stop);
+            }
         }
         if let Some(delay) = impairments.get("delay").filter(|delay| long(delay) >= LONG) {
             let text = format!("link {name} delays packets from {from} by {delay}");

@@ -50,10 +50,11 @@ impl<F: Facts> Walker<'_, F> {
                 flow.ports[1] = port.unwrap_or(flow.ports[1]);
                 if let Some(address) = address.filter(same_family) {
                     let owner = match node.has(address) {
-                        true => Some(node.name.clone()),
-                        false => self.facts.planned_owner(address)?.flatten(),
+                        true => Some(Some(node.name.clone())),
+                        false => self.facts.planned_owner(address)?,
                     };
-                    let Some(owner) = owner else { return Ok(None) };
+                    // Nobody is a receiver, too: the way to it tells where packets end.
+                    let Some(owner) = owner.map(Option::unwrap_or_default) else { return Ok(None) };
                     (flow.destination, flow.to) = (address, owner);
                 }
             }

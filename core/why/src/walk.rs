@@ -68,6 +68,9 @@ pub struct Walk {
     pub stops: Vec<Stop>,
     /// In order.
     pub doubts: Vec<Doubt>,
+    /// What may hold a packet up where it stands, if nothing else does: rules, for each of which there is a doubt, too, and
+    /// queues that have lost nothing.
+    pub suspects: Vec<Stop>,
     /// The nodes that it passes.
     pub nodes: Vec<String>,
     /// The links that it crosses, each with its sending end and the number of places before it.
@@ -84,9 +87,10 @@ pub struct Walk {
     pub translated_by: Option<String>,
 }
 
-/// A route that differs from the plan's.
+/// A route that differs from the plan's, or a translation to an address that nobody has.
 #[derive(Clone, Debug)]
 pub(crate) struct Deviation {
+    pub(crate) name: CauseName,
     pub(crate) node: String,
     pub(crate) text: String,
     pub(crate) mend: String,
@@ -181,6 +185,10 @@ impl<F: Facts> Walker<'_, F> {
     fn run(&mut self) -> Result<(), F::Error> {
         let mut at = self.flow.from.clone();
         let mut came: Option<String> = None;
+        // Nobody answers where nobody is (`Walker::away`).
+        if at.is_empty() {
+            return Ok(());
+        }
         while self.walk.nodes.len() < MOST_NODES {
             if self.walk.nodes.contains(&at) {
                 self.circle(&at);
@@ -418,11 +426,16 @@ impl<F: Facts> Walker<'_, F> {
             let mut evidence = vec![other.text.clone(), stop.cause.text.clone()];
             evidence.append(&mut stop.cause.evidence);
             let name = &other.node;
-            let gateway = || {
-                let text = format!("node {name} hands packets to the wrong next hop");
-                Cause::new(CauseName::WrongGateway, format!("node {name}"), text).mend(other.mend)
+            let deviant = || {
+                let text = match other.name {
+                    CauseName::TranslatedAway => format!(
+                        "a rule of node {name} gives packets a destination that no node has"
+                    ),
+                    _ => format!("node {name} hands packets to the wrong next hop"),
+                };
+                Cause::new(other.name, format!("node {name}"), text).mend(other.mend)
             };
-            stop.cause = other.address.unwrap_or_else(gateway);
+            stop.cause = other.address.unwrap_or_else(deviant);
             stop.cause.evidence.append(&mut evidence);
         }
         self.walk.stops.push(stop);
@@ -437,10 +450,15 @@ impl<F: Facts> Walker<'_, F> {
         format!("netloom -l {} exec {node} -- {command}", self.facts.lab())
     }
 
+    pub(crate) fn carries(&self) -> Option<(u8, [u16; 2])> {
+        let number = self.flow.protocol.number(self.flow.destination.is_ipv4());
+        Some((number, self.flow.ports))
+    }
+
     /// A look-up for this flow's packets as they come to a node.
     pub(crate) fn lookup(&mut self, node: &str, came: Option<&str>) -> Result<Routed, F::Error> {
         let came = came.map(|interface| (self.flow.source, interface));
-        self.facts.route(node, &Lookup { to: self.flow.destination, came })
+        self.facts.route(node, &Lookup { to: self.flow.destination, came, carries: self.carries() })
     }
 }
 

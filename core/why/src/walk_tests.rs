@@ -16,6 +16,8 @@ use crate::nft::{
 use crate::report::{Report, Sighting, Verdict};
 use crate::{Basis, CauseName, Protocol, judge};
 
+#[path = "walk_learnt_tests.rs"]
+mod learnt;
 #[path = "walk_translated_tests.rs"]
 mod translated;
 
@@ -33,6 +35,8 @@ pub(crate) struct Office {
     /// What an OpenFlow switch does with questions for addresses, or with packets, that come by a link.
     traced: Vec<(bool, &'static str, Traced)>,
     daemons: Vec<(String, Daemons)>,
+    /// What BGP of nodes knows of the destination.
+    bgp: BTreeMap<&'static str, BgpRoute>,
     kind: &'static str,
 }
 
@@ -53,6 +57,7 @@ impl Office {
             ports: None,
             traced: vec![],
             daemons: vec![],
+            bgp: BTreeMap::new(),
             kind: "kernel",
         };
         office.node("h1", &[("eth0", "10.0.0.1/24", "l1")], &[("0.0.0.0/0", "10.0.0.254", "eth0")]);
@@ -82,6 +87,7 @@ impl Office {
             six_only: false,
             queue: Some((0, 128)),
             room: None,
+            inode: 0,
         };
         office.at("web").listeners.push(listener);
         for (name, ends) in [
@@ -203,6 +209,9 @@ impl Office {
         judge(&flow, &there, &answers, &observed)
     }
 }
+
+/// The inode of a socket whose program is stopped.
+const STOPPED: u32 = 99;
 
 fn flow() -> Flow {
     Flow {
@@ -336,6 +345,14 @@ impl Facts for Office {
     fn planned_owner(&mut self, address: IpAddr) -> Result<Option<Option<String>>, Self::Error> {
         let found = self.nodes.values().find(|node| node.planned_for(address).is_some());
         Ok(Some(found.map(|node| node.name.clone())))
+    }
+
+    fn stopped(&mut self, _: &str, inode: u32) -> Result<Option<i32>, Self::Error> {
+        Ok((inode == STOPPED).then_some(7))
+    }
+
+    fn bgp_route(&mut self, node: &str, _: IpAddr) -> Result<Option<BgpRoute>, Self::Error> {
+        Ok(self.bgp.get(node).cloned())
     }
 
     fn daemons(&mut self) -> Result<Rc<Vec<(String, Daemons)>>, Self::Error> {
@@ -681,6 +698,7 @@ fn an_end_without_any_address_is_named() {
         six_only: false,
         queue: None,
         room: None,
+        inode: 0,
     });
     let what = (Protocol::Tcp, Some(80));
     let report = crate::without_address(["pc1", "srv"], what, "IPv4 or IPv6", &[&node]);
@@ -892,6 +910,7 @@ fn queues_and_buffers_without_room_are_told() {
         six_only: false,
         queue: None,
         room: Some((2300, 2304, 4)),
+        inode: 0,
     };
     office.at("web").listeners.push(full);
     let flow = Flow { protocol: Protocol::Udp, ports: [40_000, 53], ..flow() };
@@ -929,9 +948,11 @@ fn learning() -> Office {
             six_only: false,
             queue: None,
             room: None,
+            inode: 0,
         };
         office.at(router).listeners.push(listens);
-        let interface = |name: &str| OspfInterface { name: name.into(), states: vec![] };
+        let interface =
+            |name: &str| OspfInterface { name: name.into(), ..OspfInterface::default() };
         let speaks = vec![interface(if router == "r1" { "eth1" } else { "eth0" })];
         office.daemons.push((router.into(), Daemons { ospf: true, speaks, ..Daemons::default() }));
     }
@@ -970,8 +991,14 @@ fn a_route_that_was_not_learnt_leads_to_its_daemon_its_adjacency_or_its_session(
     for (at, peer, numbers) in [(0, "10.1.0.2", [1, 2]), (1, "10.1.0.1", [3, 1])] {
         office.daemons[at].1.speaks[0].states.push("Full/-".into());
         let reason = Some("OPEN Message Error/Bad Peer AS".to_owned());
-        let session =
-            Session { peer: ip(peer), numbers, state: "Idle".into(), reason, limit: None };
+        let session = Session {
+            peer: ip(peer),
+            numbers,
+            state: "Idle".into(),
+            reason,
+            limit: None,
+            filters: vec![],
+        };
         office.daemons[at].1.sessions.push(session);
     }
     let report = office.ask(4, Outcome::Silence);
@@ -989,6 +1016,7 @@ fn a_route_that_was_not_learnt_leads_to_its_daemon_its_adjacency_or_its_session(
         state: "Established".into(),
         reason: None,
         limit: None,
+        filters: vec![],
     };
     office.daemons[1].1.sessions.insert(0, six);
     let evidence = office.ask(4, Outcome::Silence).causes[0].evidence.join("; ");
@@ -1025,6 +1053,7 @@ fn name_servers_that_are_nowhere_or_silent_hinder() {
         six_only: false,
         queue: None,
         room: None,
+        inode: 0,
     });
     assert!(office.ask_both(8, 8, Outcome::Answered).hindrances.is_empty());
 }

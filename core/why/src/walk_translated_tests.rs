@@ -102,11 +102,18 @@ fn a_published_port_leads_to_the_node_behind_it() {
     let there = walk(&mut office, &outside, None).unwrap();
     assert_eq!(there.stops[0].cause.name, CauseName::NothingListens);
     assert_eq!(there.stops[0].cause.text, "nothing in node web takes tcp on port 80");
-    // An address that nobody has by the plan is not followed.
-    office.at("r1").rules = Some(rule(to([10, 9, 9, 9], 80), 0, false));
-    let there = walk(&mut office, &outside, None).unwrap();
-    assert_eq!(there.translated_by.as_deref(), Some("r1"));
-    assert!(there.doubts.iter().any(|doubt| doubt.text.contains("is not followed")), "{there:#?}");
+    // An address that nobody has by the plan: where packets end because of it, the rule is the cause.
+    for (away, nodes) in [([10, 9, 9, 9], &["h1", "r1"][..]), ([10, 2, 0, 99], &["h1", "r1", "r2"])]
+    {
+        office.at("r1").rules = Some(rule(to(away, 80), 0, false));
+        let there = walk(&mut office, &outside, None).unwrap();
+        assert!(there.nodes == nodes && there.stops.len() == 1, "{there:#?}");
+        let cause = &there.stops[0].cause;
+        assert_eq!((cause.name, &*cause.place), (CauseName::TranslatedAway, "node r1"));
+        assert!(cause.mend.as_ref().unwrap().contains("nft delete rule"), "{cause:#?}");
+        let back = walk(&mut office, &there.answer(&outside), Some(&there)).unwrap();
+        assert!(back.places.is_empty() && !back.arrives);
+    }
 }
 
 #[test]

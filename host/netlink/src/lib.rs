@@ -47,7 +47,7 @@ pub use forwarding::{
     LOCAL_TABLE, MAIN_TABLE, UseNeighbour, changes as forwarding_changes,
 };
 pub use link::{BridgeSpec, Change, DeleteLink, EndSpec, LinkRef, MoveLink, VethSpec};
-pub use lookup::{Found, Lookup, Matched, PathAnswer};
+pub use lookup::{Contents, Found, Lookup, Matched, PathAnswer};
 pub use query::{
     AddressInfo, DisciplineInfo, Family, LinkInfo, LinkSettings, Operational, RouteInfo, RouteKind,
     Traffic,

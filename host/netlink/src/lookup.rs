@@ -25,6 +25,15 @@ pub struct Lookup {
     pub forwarded: Option<(IpAddr, u32)>,
 }
 
+/// What packets carry, for rules of routing that ask for it (`ip rule … ipproto tcp dport 80`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The protocol's number: TCP, UDP or ICMP.
+    pub protocol: u8,
+    /// Ports of the source and of the destination, of TCP and UDP.
+    pub ports: [u16; 2],
+}
+
 /// The kernel's answer, with its reason where it has no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathAnswer {
@@ -70,7 +79,7 @@ impl Socket {
         let object = format!("route to {}", lookup.to);
         // The kernel has an error for each kind of route that drops packets; `blackhole` is EINVAL. So is what the reverse
         // path filter drops, which was EXDEV in older kernels (6.1).
-        let mut question = question(lookup);
+        let mut question = question(lookup, None);
         match self.ask(&mut question, (&object, "look up"), &DROPPED, read)? {
             Some(Answer::Found(found)) => Ok(Some(found)),
             Some(Answer::None(_)) | None => Ok(None),
@@ -87,9 +96,9 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Socket::route_to`].
-    pub fn path_to(&mut self, lookup: &Lookup) -> Result<PathAnswer> {
+    pub fn path_to(&mut self, lookup: &Lookup, carried: Option<&Contents>) -> Result<PathAnswer> {
         let object = format!("route to {}", lookup.to);
-        let found = self.ask(&mut question(lookup), (&object, "look up"), &[], read);
+        let found = self.ask(&mut question(lookup, carried), (&object, "look up"), &[], read);
         let errno = |kind| match kind {
             RTN_BLACKHOLE => libc::EINVAL,
             RTN_PROHIBIT => libc::EACCES,
@@ -113,9 +122,13 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Socket::route_to`].
-    pub fn matched_route(&mut self, lookup: &Lookup) -> Result<Option<Matched>> {
+    pub fn matched_route(
+        &mut self,
+        lookup: &Lookup,
+        carried: Option<&Contents>,
+    ) -> Result<Option<Matched>> {
         let object = format!("route to {}", lookup.to);
-        let mut question = question(lookup);
+        let mut question = question(lookup, carried);
         question[HEADER + 8..HEADER + 12]
             .copy_from_slice(&RTM_F_FIB_MATCH_AND_LOOKUP_TABLE.to_ne_bytes());
         self.ask(&mut question, (&object, "look up"), &DROPPED, |m| Some(matched(m)))
@@ -147,7 +160,7 @@ const RTM_F_FIB_MATCH_AND_LOOKUP_TABLE: u32 = 0x2000 | 0x1000;
 const DROPPED: [i32; 5] =
     [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
 
-fn question(lookup: &Lookup) -> Vec<u8> {
+fn question(lookup: &Lookup, carried: Option<&Contents>) -> Vec<u8> {
     let bits = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
     // `struct rtmsg`: family, lengths of destination and source.
     let mut header = [0; 12];
@@ -161,6 +174,14 @@ fn question(lookup: &Lookup) -> Vec<u8> {
         if let Some((source, link)) = lookup.forwarded {
             ip(encoder, RTA_SRC, source);
             encoder.u32(RTA_IIF, link);
+        }
+        // Kernels before 4.17 pass over these.
+        if let Some(Contents { protocol, ports }) = carried {
+            encoder.u8(RTA_IP_PROTO, *protocol);
+            if matches!(i32::from(*protocol), libc::IPPROTO_TCP | libc::IPPROTO_UDP) {
+                encoder.attribute(RTA_SPORT, &ports[0].to_be_bytes());
+                encoder.attribute(RTA_DPORT, &ports[1].to_be_bytes());
+            }
         }
     });
     question
@@ -226,11 +247,16 @@ mod tests {
     #[test]
     fn questions_say_whose_packets_are_meant() {
         let to = "10.0.0.1".parse().unwrap();
-        let own = question(&Lookup { to, forwarded: None });
+        let own = question(&Lookup { to, forwarded: None }, None);
         assert_eq!(&own[HEADER..HEADER + 4], &[AF_INET, 32, 0, 0]);
         assert_eq!(own.len(), HEADER + 12 + 8);
-        let through = question(&Lookup { to, forwarded: Some((to, 7)) });
+        let through = question(&Lookup { to, forwarded: Some((to, 7)) }, None);
         assert_eq!(&through[HEADER..HEADER + 4], &[AF_INET, 32, 32, 0]);
         assert_eq!(through.len(), HEADER + 12 + 3 * 8);
+        for (protocol, more) in [(6, 3), (17, 3), (1, 1)] {
+            let carried = Contents { protocol, ports: [49152, 80] };
+            let asked = question(&Lookup { to, forwarded: None }, Some(&carried));
+            assert_eq!(asked.len(), own.len() + more * 8);
+        }
     }
 }

@@ -10,6 +10,7 @@ mod frames;
 mod names;
 mod past;
 mod probe;
+mod programs;
 mod reading;
 mod watching;
 
@@ -186,7 +187,9 @@ fn addresses(
         // The kernel's choice, which depends on the route.
         let routed = match facts.node(&from_name)?.life {
             Life::Dead => None,
-            _ => match facts.route(&from_name, &Lookup { to: destination, came: None })? {
+            _ => match facts
+                .route(&from_name, &Lookup { to: destination, came: None, carries: None })?
+            {
                 Routed::Leaves { source, .. } => source,
                 _ => None,
             },

@@ -52,6 +52,14 @@ pub struct Decided {
     pub text: String,
     /// Whether the sender is told.
     pub rejects: bool,
+    /// Whether it may drop the packet; else it may accept or change it.
+    pub drops: bool,
+}
+
+impl Decided {
+    fn dropping(self) -> Decided {
+        Decided { drops: true, ..self }
+    }
 }
 
 /// What happens to a packet at a hook.
@@ -150,7 +158,7 @@ fn run_in_order(rules: &Ruleset, chains: &[&Chain], packet: &Packet) -> Fate {
                 }
                 doubts.append(&mut run.may_accept);
                 doubts.append(&mut run.may_drop);
-                doubts.push(by);
+                doubts.push(by.dropping());
             }
             None => doubts.append(&mut run.may_drop),
         }
@@ -179,6 +187,7 @@ fn policy(chain: &Chain) -> Decided {
         handle: None,
         text: "policy drop".into(),
         rejects: false,
+        drops: true,
     }
 }
 
@@ -227,9 +236,10 @@ impl Run<'_> {
                 handle: Some(rule.handle),
                 text: text::rule(rule, &Named { rules: self.rules, chain }),
                 rejects,
+                drops: false,
             };
             let Some(left) = self.left.checked_sub(1) else {
-                self.may_drop.push(decided(false));
+                self.may_drop.push(decided(false).dropping());
                 self.may_accept.push(decided(false));
                 return End::Falls;
             };
@@ -254,19 +264,19 @@ impl Run<'_> {
                 // A program decides: it may drop the packet, and may accept it.
                 Outcome::Decides(Verdict::Queue) => {
                     let by = decided(false);
-                    self.may_drop.push(by.clone());
+                    self.may_drop.push(by.clone().dropping());
                     self.may_accept.push(by);
                 }
                 Outcome::Decides(Verdict::Jump(to)) => match self.jump(chain, &to, depth) {
                     Some(End::Falls) => {}
                     Some(end) => return end,
-                    None => self.may_drop.push(decided(false)),
+                    None => self.may_drop.push(decided(false).dropping()),
                 },
                 Outcome::Decides(Verdict::Goto(to)) => {
                     if let Some(end) = self.jump(chain, &to, depth) {
                         return end;
                     }
-                    self.may_drop.push(decided(false));
+                    self.may_drop.push(decided(false).dropping());
                 }
                 Outcome::Doubt(verdict) => self.doubt(chain, verdict, decided(false), depth),
             }
@@ -285,10 +295,10 @@ impl Run<'_> {
         let leaves = matches!(verdict, Verdict::Goto(_));
         match verdict {
             Verdict::Continue => {}
-            Verdict::Drop => self.may_drop.push(by),
+            Verdict::Drop => self.may_drop.push(by.dropping()),
             Verdict::Accept | Verdict::Return => self.may_accept.push(by),
             Verdict::Queue => {
-                self.may_drop.push(by.clone());
+                self.may_drop.push(by.clone().dropping());
                 self.may_accept.push(by);
             }
             Verdict::Jump(to) | Verdict::Goto(to) => match self.jump(chain, &to, depth) {
@@ -296,8 +306,8 @@ impl Run<'_> {
                 Some(End::Falls) if leaves => self.may_accept.push(by),
                 Some(End::Falls) => {}
                 Some(End::Accepted) => self.may_accept.push(by),
-                Some(End::Stopped(at)) => self.may_drop.push(at),
-                None => self.may_drop.push(by),
+                Some(End::Stopped(at)) => self.may_drop.push(at.dropping()),
+                None => self.may_drop.push(by.dropping()),
             },
         }
     }

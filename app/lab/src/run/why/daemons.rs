@@ -3,13 +3,14 @@
 //! They are only asked to show. Their sockets are opened from outside, below the node's root; what listens there is a program
 //! of the node: no answer is waited for longer, or read further, than [`PATIENCE`] and [`MOST`] say, and none is trusted.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use netloom_sys::lookup::open_within;
-use netloom_why::facts::{Daemons, OspfInterface, Session};
+use netloom_why::facts::{BgpRoute, Daemons, OspfInterface, PolicyFilter, Session};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -23,10 +24,7 @@ const MOST: usize = 4 << 20;
 
 /// Asks the daemons of a node, by the process id of its init; `None` if it has none.
 pub(super) fn read(pid: i32) -> Option<Daemons> {
-    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = format!("/proc/{pid}/root");
-    let root = rustix::fs::openat(CWD, root.as_str(), directory, Mode::empty()).ok()?;
-    let folder = open_within(&root, "var/run/frr", directory, ResolveFlags::IN_ROOT).ok()?;
+    let folder = folder(pid)?;
     let mut found = Daemons::default();
     let mut any = false;
     for daemon in ["zebra", "ospfd", "bgpd"] {
@@ -49,6 +47,14 @@ pub(super) fn read(pid: i32) -> Option<Daemons> {
         }
     }
     any.then_some(found)
+}
+
+/// Where the daemons of a node have their sockets.
+fn folder(pid: i32) -> Option<OwnedFd> {
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = format!("/proc/{pid}/root");
+    let root = rustix::fs::openat(CWD, root.as_str(), directory, Mode::empty()).ok()?;
+    open_within(&root, "var/run/frr", directory, ResolveFlags::IN_ROOT).ok()
 }
 
 fn at(folder: &OwnedFd, daemon: &str) -> Option<OwnedFd> {
@@ -102,7 +108,7 @@ fn speaking(interfaces: &Value, neighbours: &Value) -> Vec<OspfInterface> {
     let known: Vec<&Value> = known.filter_map(|(_, all)| all.as_array()).flatten().collect();
     let speaks = interfaces["interfaces"].as_object().into_iter().flatten();
     let speaks = speaks.filter(|(_, found)| found["ospfEnabled"] == true);
-    let interface = |(name, _): (&String, &Value)| {
+    let interface = |(name, said): (&String, &Value)| {
         // An interface is told with its address: `eth0:10.0.0.1`.
         let here = |found: &&&Value| {
             let told = found["ifaceName"].as_str().unwrap_or_default();
@@ -112,9 +118,25 @@ fn speaking(interfaces: &Value, neighbours: &Value) -> Vec<OspfInterface> {
             found["nbrState"].as_str().or(found["state"].as_str()).unwrap_or_default().to_owned()
         };
         let states = known.iter().filter(here).map(state).collect();
-        OspfInterface { name: name.clone(), states }
+        let passive = said["timerPassiveIface"] == true;
+        OspfInterface { name: name.clone(), states, passive, settings: settings(said) }
     };
     speaks.map(interface).collect()
+}
+
+/// RFC 2328 section 10.5, and the kind of network, which FRR tells in capitals.
+fn settings(said: &Value) -> BTreeMap<&'static str, String> {
+    let text = |key: &str| said[key].as_str().map(str::to_owned);
+    let number = |key: &str, of: u64| said[key].as_u64().map(|n| (n / of).to_string());
+    [
+        ("area", text("area")),
+        ("network type", text("networkType")),
+        ("hello interval", number("timerMsecs", 1000)),
+        ("dead interval", number("timerDeadSecs", 1)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect()
 }
 
 fn sessions(said: &Value) -> Vec<Session> {
@@ -131,9 +153,55 @@ fn sessions(said: &Value) -> Vec<Session> {
             state: text("bgpState").unwrap_or_default(),
             reason: text("lastNotificationReason").or_else(|| text("lastResetDueTo")),
             limit,
+            filters: filters(&found["addressFamilyInfo"]),
         })
     };
     each.filter_map(session).collect()
+}
+
+/// By the keys of `bgp_show_peer_afi` (bgpd/bgp_vty.c).
+fn filters(families: &Value) -> Vec<PolicyFilter> {
+    let kinds = [
+        ("outgoingUpdatePrefixFilterList", true, "prefix-list"),
+        ("outgoingUpdateNetworkFilterList", true, "distribute-list"),
+        ("outgoingUpdateAsPathFilterList", true, "filter-list"),
+        ("routeMapForOutgoingAdvertisements", true, "route-map"),
+        ("incomingUpdatePrefixFilterList", false, "prefix-list"),
+        ("incomingUpdateNetworkFilterList", false, "distribute-list"),
+        ("incomingUpdateAsPathFilterList", false, "filter-list"),
+        ("routeMapForIncomingAdvertisements", false, "route-map"),
+    ];
+    let families = families.as_object().into_iter().flatten();
+    let of = |(_, family): (&String, &Value)| {
+        let found = kinds.iter().filter_map(|(key, out, kind)| {
+            let name = family[*key].as_str()?.to_owned();
+            Some(PolicyFilter { out: *out, kind, name })
+        });
+        found.collect::<Vec<_>>()
+    };
+    families.flat_map(of).collect()
+}
+
+/// What bgpd of a node knows of a destination; `None` where none answers.
+pub(super) fn bgp_route(pid: i32, to: IpAddr) -> Option<BgpRoute> {
+    let socket = at(&folder(pid)?, "bgpd")?;
+    let family = if to.is_ipv4() { "ipv4" } else { "ipv6" };
+    let said =
+        ask(&connect(&socket).ok()?, &format!("show bgp {family} unicast {to} json")).ok()?;
+    Some(known(&said))
+}
+
+fn known(said: &Value) -> BgpRoute {
+    let told = said["advertisedTo"].as_object().into_iter().flatten();
+    let hops = said["paths"].as_array().into_iter().flatten();
+    let hops: Vec<&Value> = hops.filter_map(|path| path["nexthops"].as_array()).flatten().collect();
+    let all_away = hops.iter().all(|hop| hop["accessible"] == false);
+    let away = hops.iter().filter(|_| all_away);
+    BgpRoute {
+        prefix: said["prefix"].as_str().and_then(|prefix| prefix.parse().ok()),
+        told_to: told.filter_map(|(peer, _)| peer.parse().ok()).collect(),
+        unreachable: away.filter_map(|hop| hop["ip"].as_str()?.parse().ok()).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -156,8 +224,40 @@ mod tests {
         let found = speaking(&interfaces, &neighbours);
         assert_eq!(found.len(), 2);
         assert!(found[0].states.is_empty() && found[1].states == ["Full/-"]);
+        assert!(found.iter().all(|i| !i.passive && i.settings.is_empty()));
+        let interfaces = json!({"interfaces": {"r8": {"ospfEnabled": true, "area": "0.0.0.0", "timerMsecs": 1000,
+            "networkType": "POINTOPOINT", "timerDeadSecs": 4, "timerPassiveIface": true}}});
+        let found = &speaking(&interfaces, &json!(null))[0];
+        assert!(found.passive);
+        let told: Vec<String> = found.settings.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let wanted =
+            ["area 0.0.0.0", "dead interval 4", "hello interval 1", "network type POINTOPOINT"];
+        assert_eq!(told, wanted);
         for odd in [json!(null), json!([1]), json!({"interfaces": 3, "x": {"bgpState": 1}})] {
             assert!(sessions(&odd).is_empty() && speaking(&odd, &odd).is_empty());
+            assert_eq!(known(&odd), BgpRoute::default());
         }
+    }
+
+    #[test]
+    fn routes_and_filters_of_bgp_are_read_as_frr_tells_them() {
+        let said = json!({"prefix": "10.2.0.0/24", "advertisedTo": {"10.0.0.1": {"hostname": "r3"}, "x": 1},
+            "paths": [{"nexthops": [{"ip": "10.0.0.9", "accessible": false}]}]});
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let found = known(&said);
+        assert_eq!(found.prefix, Some("10.2.0.0/24".parse().unwrap()));
+        assert_eq!(found.told_to, [address("10.0.0.1")]);
+        assert_eq!(found.unreachable, [address("10.0.0.9")]);
+        let hop = |ip: &str, accessible: bool| json!({"ip": ip, "accessible": accessible});
+        let both =
+            json!({"paths": [{"nexthops": [hop("10.0.0.9", false), hop("10.0.0.8", true)]}]});
+        assert!(known(&both).unreachable.is_empty());
+        let families = json!({"ipv4Unicast": {"outgoingUpdatePrefixFilterList": "no",
+            "routeMapForIncomingAdvertisements": "some", "sentPrefixCounter": 2}});
+        let told: Vec<String> = filters(&families)
+            .iter()
+            .map(|f| format!("{} {} {}", f.kind, f.name, if f.out { "out" } else { "in" }))
+            .collect();
+        assert_eq!(told, ["prefix-list no out", "route-map some in"]);
     }
 }

@@ -14,16 +14,16 @@ use netloom_model::lookup::slot;
 use netloom_model::lookup::target::Space;
 use netloom_model::plan::port_names::shortened_port_name;
 use netloom_model::plan::{LinkSlot, PlannedEnd, PlannedNode, Slot};
-use netloom_netlink::{Family, Found, Lookup as KernelLookup, PathAnswer, Socket};
+use netloom_netlink::{Contents, Family, Found, Lookup as KernelLookup, PathAnswer, Socket};
 use netloom_switch::rules::{Vid, Vlan};
 use netloom_sys::namespace;
 use netloom_why::Place;
 use netloom_why::facts::{
-    Crossing, Daemons, Discarding, Facts, Life, Link, Lookup, Matched, Node, PlannedInterface,
-    PlannedRoute, PortRules, Refusal, Routed, Station, Switch, Traced,
+    BgpRoute, Crossing, Daemons, Discarding, Facts, Life, Link, Lookup, Matched, Node,
+    PlannedInterface, PlannedRoute, PortRules, Refusal, Routed, Station, Switch, Traced,
 };
 
-use super::{daemons, names, reading};
+use super::{daemons, names, programs, reading};
 use crate::keep::switches::vlan_of;
 use crate::run::running::Running;
 use crate::store::state::State;
@@ -253,6 +253,11 @@ fn of_status(status: &LinkStatus) -> Link {
     link
 }
 
+/// What rules of routing may ask for.
+fn carried(lookup: &Lookup<'_>) -> Option<Contents> {
+    lookup.carries.map(|(protocol, ports)| Contents { protocol, ports })
+}
+
 impl Facts for LabFacts<'_> {
     type Error = Error;
 
@@ -278,12 +283,12 @@ impl Facts for LabFacts<'_> {
         if known.life != Life::Up {
             return by_plan(self.plan(), node, lookup);
         }
-        let asked = self.asked(node, lookup)?;
+        let (asked, carries) = (self.asked(node, lookup)?, carried(lookup));
         let object = format!("node {node:?}");
         let answer = self.within(at, || {
             let refused = || Error::of(&object, "ask for its route");
             let mut socket = Socket::open_to_ask().map_err(refused())?;
-            socket.path_to(&asked).map_err(refused())
+            socket.path_to(&asked, carries.as_ref()).map_err(refused())
         })?;
         let name = |index: u32| {
             let found = known.interfaces.iter().find(|i| i.index == index);
@@ -300,12 +305,12 @@ impl Facts for LabFacts<'_> {
     }
 
     fn matched(&mut self, node: &str, lookup: &Lookup<'_>) -> Result<Option<Matched>> {
-        let (at, asked) = (self.slot(node)?, self.asked(node, lookup)?);
+        let (at, asked, carries) = (self.slot(node)?, self.asked(node, lookup)?, carried(lookup));
         let object = format!("node {node:?}");
         let found = self.within(at, || {
             let refused = || Error::of(&object, "ask for its route");
             let mut socket = Socket::open_to_ask().map_err(refused())?;
-            socket.matched_route(&asked).map_err(refused())
+            socket.matched_route(&asked, carries.as_ref()).map_err(refused())
         })?;
         Ok(found.flatten().map(|found| Matched { to: found.to, table: found.table }))
     }
@@ -426,6 +431,20 @@ impl Facts for LabFacts<'_> {
         let all = Rc::new(each.collect::<Vec<_>>());
         self.daemons = Some(Rc::clone(&all));
         Ok(all)
+    }
+
+    fn stopped(&mut self, node: &str, inode: u32) -> Result<Option<i32>> {
+        let at = self.slot(node)?;
+        let pids = self.running.pids_of(self.plan(), &BTreeSet::from([at]));
+        let init = pids.get(at.get()).copied().flatten();
+        Ok(init.and_then(|init| programs::stopped(init.as_raw_nonzero().get(), inode)))
+    }
+
+    fn bgp_route(&mut self, node: &str, to: IpAddr) -> Result<Option<BgpRoute>> {
+        let at = self.slot(node)?;
+        let pids = self.running.pids_of(self.plan(), &BTreeSet::from([at]));
+        let pid = pids.get(at.get()).copied().flatten();
+        Ok(pid.and_then(|pid| daemons::bgp_route(pid.as_raw_nonzero().get(), to)))
     }
 
     fn link(&mut self, link: &str) -> Result<Rc<Link>> {

@@ -139,6 +139,7 @@ fn listener(socket: &SocketInfo) -> Option<Listener> {
         six_only: socket.six_only,
         queue,
         room,
+        inode: socket.inode,
     })
 }
 
