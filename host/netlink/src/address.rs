@@ -120,6 +120,37 @@ impl Request for Neighbour {
     }
 }
 
+/// Deletes what a link knows of a neighbour, which is asked for again when something is sent to it.
+#[derive(Clone, Copy, Debug)]
+pub struct DeleteNeighbour {
+    /// Interface index.
+    pub link: u32,
+    /// The neighbour's address.
+    pub address: IpAddr,
+}
+
+impl Encode for DeleteNeighbour {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        Encoder::message(bytes, RTM_DELNEIGH, REQUEST, |encoder| {
+            // struct ndmsg, as above.
+            let mut header = [0; 12];
+            header[0] = family(self.address);
+            header[4..8].copy_from_slice(&self.link.to_ne_bytes());
+            encoder.fixed(&header);
+            ip(encoder, NDA_DST, self.address);
+        });
+    }
+}
+
+impl Request for DeleteNeighbour {
+    fn operation(&self) -> &'static str {
+        "delete"
+    }
+    fn purpose(&self) -> Purpose {
+        Purpose::Touch
+    }
+}
+
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, index.
 fn address_header(link: u32, address: IpNet) -> [u8; 8] {
     let mut header =

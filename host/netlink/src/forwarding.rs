@@ -22,12 +22,11 @@ use crate::query::{Family, dump_question, read_ip};
 use crate::socket::Socket;
 use crate::uapi::{
     AF_INET, AF_INET6, CREATE, NDA_DST, NDA_LLADDR, NUD_PERMANENT, REQUEST, RTA_DST, RTA_GATEWAY,
-    RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWNEIGH,
-    RTM_NEWROUTE,
+    RTA_MULTIPATH, RTA_OIF, RTA_PRIORITY, RTA_TABLE, RTM_DELNEIGH, RTM_DELROUTE, RTM_GETROUTE,
+    RTM_NEWNEIGH, RTM_NEWROUTE,
 };
 use crate::watch::drain;
 
-const RTM_DELNEIGH: u16 = 29;
 const RTM_GETNEIGH: u16 = 30;
 const RTA_VIA: u16 = 18;
 const RTM_F_CLONED: u32 = 0x200;

@@ -37,7 +37,7 @@ mod tunnel;
 mod uapi;
 mod watch;
 
-pub use address::{Address, DeleteAddress, Neighbour};
+pub use address::{Address, DeleteAddress, DeleteNeighbour, Neighbour};
 pub use batch::{Batch, Purpose, Request};
 pub use carry::Carried;
 pub use discipline::{DeleteDiscipline, IngressDiscipline};

@@ -3,6 +3,7 @@
 mod addresses;
 mod apply;
 mod apply_edits;
+mod apply_moved;
 mod apply_node;
 mod apply_slices;
 mod attacks;

@@ -10,6 +10,7 @@ mod binding;
 mod changing;
 mod drifting;
 mod linking;
+mod moved;
 mod parting;
 mod programs;
 mod switching;
@@ -132,9 +133,11 @@ impl Running {
         self.check_all(&found.merged)?;
         // Also that of an attempt that was cut off.
         let earlier = found.before.as_ref().and_then(|before| before.plan.record);
-        let recorded = self.state().plan.record.or(earlier);
+        let before = self.state();
+        let recorded = before.plan.record.or(earlier);
         let made = self.carry_out(&mut work, found, (&request, across), begun);
         let (mut times, mut troubles) = made.map_err(|e| cut_off(self.folder.name(), &e))?;
+        self.forget_moved(&work, &before.plan);
         drop(work);
         // One that is not there stays so, unless the file has changed what it asks for.
         if !(request.keep_drift && recorded == self.state().plan.record) {

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Address, BridgeSpec, Change, DeleteAddress, DeleteLink, DeleteRoute, EndSpec, MoveLink,
-    Neighbour, Route, VethSpec,
+    Address, BridgeSpec, Change, DeleteAddress, DeleteLink, DeleteNeighbour, DeleteRoute, EndSpec,
+    MoveLink, Neighbour, Route, VethSpec,
 };
 
 /// Reads the request by netlink-packet-route, which must write the same bytes again.
@@ -97,6 +97,8 @@ fn addresses_and_neighbours() {
     let neighbour = Neighbour { link: 4, address: "10.0.0.9".parse().unwrap(), mac };
     let to = "Destination(Inet(10.0.0.9)), LinkLayerAddress([2, 0, 0, 0, 0, 1])";
     assert_says(&neighbour, &["ifindex: 4, state: Permanent", to]);
+    let gone = DeleteNeighbour { link: 4, address: neighbour.address };
+    assert_says(&gone, &["DelNeighbour(", "ifindex: 4", "Destination(Inet(10.0.0.9))"]);
 }
 
 #[test]
