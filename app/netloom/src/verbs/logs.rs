@@ -3,10 +3,12 @@
 //! A line is preceded by the node if several are shown, and by the program if the node has several. Lines of
 //! several nodes read together are in time order.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
 use netloom_api::Client;
+use netloom_config::printable;
 use netloom_lab::call::Within;
 use netloom_lab::calls::{ListNodes, ReadLog, ShowPlan};
 use netloom_lab::view::LogLine;
@@ -97,18 +99,22 @@ pub(super) struct Reader {
     seen: Vec<u64>,
     /// Width of the node column; 0 for none.
     width: usize,
+    /// A person reads it.
+    on_terminal: bool,
 }
 
 impl Reader {
     /// For one node, whose name the lines omit.
     fn of_one(node: &str) -> Reader {
-        Reader { nodes: vec![node.to_owned()], seen: vec![0], width: 0 }
+        let on_terminal = std::io::stdout().is_terminal();
+        Reader { nodes: vec![node.to_owned()], seen: vec![0], width: 0, on_terminal }
     }
 
     /// For several nodes, named in each line.
     pub(super) fn of_several(nodes: Vec<String>) -> Reader {
         let width = nodes.iter().map(String::len).max().unwrap_or(0);
-        Reader { seen: vec![0; nodes.len()], nodes, width }
+        let on_terminal = std::io::stdout().is_terminal();
+        Reader { seen: vec![0; nodes.len()], nodes, width, on_terminal }
     }
 
     /// New lines in time order; waits up to `wait` for each node.
@@ -144,8 +150,36 @@ impl Reader {
                 text += &format!("{:<width$} {program} | ", self.nodes[*node]);
             }
         }
-        text + &record.text + "\n"
+        match self.on_terminal {
+            true => text + &tamed(&record.text) + "\n",
+            false => text + &record.text + "\n",
+        }
     }
+}
+
+/// What a program said, for a terminal: colours end with the line, and all else that would change the terminal is shown.
+fn tamed(said: &str) -> String {
+    let (mut text, mut rest, mut is_coloured) = (String::new(), said, false);
+    while let Some(at) = rest.find("\u{1b}[") {
+        let after =
+            rest[at + 2..].trim_start_matches(|c: char| c.is_ascii_digit() || ";:".contains(c));
+        // Of what begins so, only `m` is about colours (ECMA-48, SGR).
+        let end = rest.len() - after.len();
+        let (other, sequence) = rest[..end + usize::from(after.starts_with('m'))].split_at(at);
+        text += &printable::lines(other);
+        if sequence.ends_with('m') {
+            text += sequence;
+            is_coloured = true;
+        } else {
+            text += &printable::lines(sequence);
+        }
+        rest = &rest[at + sequence.len()..];
+    }
+    text += &printable::lines(rest);
+    if is_coloured {
+        text += "\u{1b}[0m";
+    }
+    text
 }
 
 #[cfg(test)]
@@ -166,6 +200,18 @@ mod tests {
         let two = Reader::of_several(vec!["web".into(), "a".into()]);
         assert_eq!(two.text(&line(1, 7, None), false), "a   | at 7\n");
         assert_eq!(two.text(&line(0, 7, Some("sh#2")), false), "web sh#2 | at 7\n");
+    }
+
+    #[test]
+    fn what_programs_say_changes_no_terminal_but_by_colours() {
+        assert_eq!(tamed("plain\tas it is"), "plain\tas it is");
+        let said =
+            "a\u{1b}[1;31mred\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\u{1b}[38:5:1mb\u{1b}[";
+        let shown = "a\u{1b}[1;31mred\\u{1b}[2J\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{202e}\u{1b}[38:5:1mb\\u{1b}[\u{1b}[0m";
+        assert_eq!(tamed(said), shown);
+        let one = Reader { on_terminal: true, ..Reader::of_one("web") };
+        let record = Record { time_ns: 7, program: 0, name: None, text: "\u{1b}c".to_owned() };
+        assert_eq!(one.text(&Line { node: 0, record }, false), "\\u{1b}c\n");
     }
 
     #[test]
