@@ -9,6 +9,7 @@ mod text;
 mod totals;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::stream::Picture;
 use crate::view::{
@@ -133,8 +134,8 @@ pub struct Metrics {
 
 impl Metrics {
     /// Those of a lab whose earlier process handed this over.
-    pub fn after(earlier: Earlier) -> Metrics {
-        Metrics { totals: Totals::after(earlier), is_lost: false }
+    pub fn after(earlier: impl Into<Arc<Earlier>>) -> Metrics {
+        Metrics { totals: Totals::after(earlier.into()), is_lost: false }
     }
 
     /// Takes whether what was handed over could be kept; if not, it is new once more. Returns whether that is otherwise than
@@ -157,7 +158,7 @@ impl Metrics {
 
     /// The lab as text for Prometheus, empty if nothing is known of it yet; and what a later process of the lab has to know,
     /// where that is new.
-    pub fn exposition(&mut self, picture: &Picture) -> (String, Option<Earlier>) {
+    pub fn exposition(&mut self, picture: &Picture) -> (String, Option<Arc<Earlier>>) {
         let Some(lab) = &picture.lab else { return (String::new(), None) };
         let mut page = Page { sheet: Sheet::default(), totals: &mut self.totals };
         let labels = Labels::default().with("lab", &lab.name);

@@ -250,7 +250,7 @@ fn a_later_process_goes_on_where_the_earlier_one_was() {
     let (text, new) = later.exposition(&one(50));
     assert_eq!((received(&read(&text)), new.is_some()), (Some(150.0), true));
     // What another lab of this folder left is of nothing here.
-    let nothing = Some(Earlier::default());
+    let nothing = Some(Arc::<Earlier>::default());
     assert_eq!(Metrics::after(earlier).exposition(&picture(vec![], vec![])).1, nothing);
     // What is gone takes with it what it had.
     assert_eq!(metrics.exposition(&picture(vec![], vec![])).1, nothing);
@@ -309,7 +309,7 @@ fn what_began_again_while_no_process_lived_counts_on() {
     let handed = Metrics::default().exposition(&before).1.expect("counters");
     // As a later process reads what an earlier one wrote.
     let text = serde_json::to_string(&handed).unwrap();
-    let mut later = Metrics::after(serde_json::from_str(&text).unwrap());
+    let mut later = Metrics::after(serde_json::from_str::<Earlier>(&text).unwrap());
     // The node has ended, and then there is another one.
     assert_eq!(told(&mut later, &one(10 * second, json!(null), 7)), [10.0, 100.0, 7.0]);
     assert_eq!(told(&mut later, &one(second, traffic(30), 2)), [11.0, 130.0, 7.0]);
@@ -441,7 +441,7 @@ proptest! {
         steps in prop::collection::vec((0..1000_u64, 0..1000_u64, 0..1001_u64, any::<bool>()), 1..20),
     ) {
         let mut metrics = Metrics::default();
-        let mut handed = Earlier::default();
+        let mut handed = Arc::<Earlier>::default();
         let (mut own, mut receive) = (0, 0);
         let mut before = BTreeMap::new();
         for (more, received, share, other) in steps {

@@ -5,7 +5,9 @@
 //! counter is handed over to the next lab process ([`Earlier`]), and so is how CPU time was divided: what counts may begin again
 //! before that process reads it for the first time. What was counted between the last reading and a new beginning is lost.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +28,7 @@ pub struct Earlier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     /// The name of its family.
-    family: String,
+    family: Cow<'static, str>,
     /// The labels that its object does not have.
     labels: Labels,
     /// What it has beyond what is read of it.
@@ -53,7 +55,7 @@ pub(super) struct Totals {
     /// What is not taken over yet.
     earlier: Earlier,
     /// What was handed over last.
-    handed: Earlier,
+    handed: Arc<Earlier>,
 }
 
 /// The counters of a node, an interface, a program or a link.
@@ -88,8 +90,8 @@ struct Cpu {
 
 impl Totals {
     /// Counters of a lab whose earlier process left this.
-    pub(super) fn after(earlier: Earlier) -> Totals {
-        Totals { handed: earlier.clone(), earlier, ..Totals::default() }
+    pub(super) fn after(handed: Arc<Earlier>) -> Totals {
+        Totals { earlier: Earlier::clone(&handed), handed, ..Totals::default() }
     }
 
     /// The object with these labels, as it was told last.
@@ -112,19 +114,19 @@ impl Totals {
     }
 
     /// Ends an exposition: what was not in it does not exist any more. Returns what is to be handed over, where that is new.
-    pub(super) fn end(&mut self) -> Option<Earlier> {
+    pub(super) fn end(&mut self) -> Option<Arc<Earlier>> {
         self.objects = std::mem::take(&mut self.here);
         self.earlier = Earlier::default();
         let now = Earlier { counters: self.counters(), cpu: self.cpu() };
-        (now != self.handed).then(|| {
-            self.handed = now.clone();
-            now
+        (now != *self.handed).then(|| {
+            self.handed = Arc::new(now);
+            Arc::clone(&self.handed)
         })
     }
 
     /// What was handed over last was lost.
     pub(super) fn not_kept(&mut self) {
-        self.handed = Earlier::default();
+        self.handed = Arc::default();
     }
 
     fn cpu(&self) -> BTreeMap<String, Cpu> {
@@ -170,7 +172,7 @@ impl Counter {
     /// What a later process has to know of it.
     fn kept(&self) -> Option<Kept> {
         (self.more > 0 || self.last > 0).then(|| Kept {
-            family: self.metric.family().name.to_owned(),
+            family: self.metric.family().name.into(),
             labels: self.labels.clone(),
             beyond: self.more,
             last: self.last,

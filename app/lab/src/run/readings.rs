@@ -1,6 +1,6 @@
 //! What the lab process knows of its lab while somebody listens to its events; `streaming` reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use crate::metrics::{Earlier, Metrics};
 use crate::stage::addresses::Held;
 use crate::stage::lab_process::now_ns;
-use crate::stage::spaces::{NODES_AT_A_TIME, on_a_thread};
+use crate::stage::spaces::on_a_thread;
 use crate::store::state::State;
 use crate::stream::{A_TURN, Kept, Recorder};
 use crate::{Error, Result, view};
@@ -57,66 +57,106 @@ pub(super) struct Seen {
 
 impl Stream {
     /// That of a lab whose earlier process left this of its metrics.
-    pub(super) fn new(earlier: Earlier) -> Result<Stream> {
+    pub(super) fn new(earlier: Earlier) -> Stream {
         let now = now_ns();
-        Ok(Stream {
+        Stream {
             kept: Kept::new(now),
             recorder: Recorder::default(),
             metrics: Metrics::after(earlier),
             read: None,
             next: Instant::now(),
-            spaces: Spaces::new()?,
+            spaces: Spaces::default(),
             of: None,
             nodes: vec![],
             core: BTreeMap::new(),
             share: A_TURN,
             turns: [0; 2],
-        })
+        }
     }
 }
 
-/// The namespaces of a lab, as a socket knows them.
+/// Nodes that share a socket. For each link the kernel looks for the namespace at its other end among all that the socket's own
+/// has ids of, one after the other; a socket that knows a thousand makes that the largest part of a reading.
+const GROUP: usize = 32;
+/// Sockets beyond twice what all nodes need, before those that came one by one are put together.
+const SPARE: usize = 8;
+/// The first of our ids. The kernel gives others to neighbours by itself, from 0 on, and may give those again.
+const FIRST: i32 = 1 << 20;
+
+/// The namespaces of a lab, as sockets know them.
+#[derive(Default)]
 pub(super) struct Spaces {
-    socket: ManySpaces,
-    /// Ids, with the inits whose namespaces they are. None is used twice.
-    ids: BTreeMap<NodeId, (Pid, i32)>,
-    next: i32,
+    /// By a number that is given once.
+    sockets: BTreeMap<usize, ManySpaces>,
+    next: usize,
+    known: BTreeMap<NodeId, Known>,
+}
+
+/// A namespace: the init whose it is, and the socket that knows it by an id.
+struct Known {
+    pid: Pid,
+    socket: usize,
+    id: i32,
 }
 
 impl Spaces {
-    fn new() -> Result<Spaces> {
-        let object = "the lab's namespaces";
-        // The socket keeps the empty namespace of the thread, which ends.
-        let socket = on_a_thread(|| {
-            namespace::new_network().map_err(Error::of(object, "watch"))?;
-            ManySpaces::open().map_err(Error::of(object, "watch"))
-        })?;
-        Ok(Spaces { socket, ids: BTreeMap::new(), next: 1 })
+    /// Makes the namespaces of these inits known, and no others. Those for which there is no socket any more are not known.
+    ///
+    /// # Errors
+    /// There is no socket at all.
+    pub(super) fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) -> Result<()> {
+        // An init that was replaced has another namespace.
+        self.known.retain(|node, known| inits.get(node) == Some(&known.pid));
+        let used: BTreeSet<usize> = self.known.values().map(|known| known.socket).collect();
+        self.sockets.retain(|number, _| used.contains(number));
+        let needed = |nodes: usize| nodes.div_ceil(GROUP);
+        let lacking = needed(inits.len() - self.known.len());
+        if self.sockets.len() + lacking > 2 * needed(inits.len()) + SPARE {
+            (self.known, self.sockets) = Default::default();
+        }
+        let unknown = inits.iter().filter(|(node, _)| !self.known.contains_key(node));
+        // The core has links to all nodes, and would make all of them known to its neighbours' socket.
+        let (core, nodes): (Vec<_>, Vec<_>) =
+            unknown.map(|(node, pid)| (*node, *pid)).partition(|(node, _)| *node == NodeId::CORE);
+        for some in std::iter::once(&core[..]).chain(nodes.chunks(GROUP)).filter(|s| !s.is_empty())
+        {
+            match open() {
+                Ok(socket) => self.join(socket, some),
+                Err(error) if self.sockets.is_empty() => return Err(error),
+                // The rest is visited.
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
-    /// Makes the namespaces of these inits known, and no others.
-    pub(super) fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) {
-        // An init that was replaced has another namespace under the same id.
-        self.ids.retain(|id, (pid, _)| inits.get(id) == Some(pid));
-        let unknown: Vec<_> = inits.iter().filter(|(id, _)| !self.ids.contains_key(id)).collect();
-        for some in unknown.chunks(NODES_AT_A_TIME) {
-            let mut fresh = Vec::new();
-            for (id, pid) in some {
-                // An init that has just ended has no interfaces.
-                let Ok(space) = namespace::network_of(**pid) else { continue };
-                self.ids.insert(**id, (**pid, self.next));
-                fresh.push((self.next, space));
-                // Ids of namespaces that ended are never given again: a late answer cannot be mistaken.
-                self.next += 1;
-            }
-            // One that is refused cannot be read by its id, and is visited instead.
-            let _ = self.socket.add(fresh.iter().map(|(number, space)| (*number, space.as_fd())));
+    /// Makes nodes known to a new socket: to none that has been used, since the kernel may have given them ids there.
+    fn join(&mut self, mut socket: ManySpaces, nodes: &[(NodeId, Pid)]) {
+        let mut fresh = Vec::new();
+        for ((node, pid), id) in nodes.iter().zip(FIRST..) {
+            // An init that has just ended has no interfaces.
+            let Ok(space) = namespace::network_of(*pid) else { continue };
+            self.known.insert(*node, Known { pid: *pid, socket: self.next, id });
+            fresh.push((id, space));
         }
+        // One that is refused cannot be read by its id, and is visited instead.
+        let _ = socket.add(fresh.iter().map(|(id, space)| (*id, space.as_fd())));
+        self.sockets.insert(self.next, socket);
+        self.next += 1;
     }
 
     /// The interfaces in the namespace of a node or of the core; `None` if they cannot be read.
     pub(super) fn links(&mut self, node: NodeId) -> Option<Vec<LinkInfo>> {
-        let (_, number) = self.ids.get(&node)?;
-        self.socket.links(*number).ok()
+        let known = self.known.get(&node)?;
+        self.sockets.get_mut(&known.socket)?.links(known.id).ok()
     }
+}
+
+/// A socket that knows no namespace yet. It keeps the empty one of a thread, which ends.
+fn open() -> Result<ManySpaces> {
+    let object = "the lab's namespaces";
+    on_a_thread(|| {
+        namespace::new_network().map_err(Error::of(object, "watch"))?;
+        ManySpaces::open().map_err(Error::of(object, "watch"))
+    })
 }

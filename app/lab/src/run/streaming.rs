@@ -1,7 +1,7 @@
 //! Reads a running lab once a second while somebody listens, for the stream of its events.
 //!
-//! Listeners look often; the one that comes first after the second reads for all. Interfaces of all nodes are read through one
-//! socket without entering namespaces. What else a node has costs a visit: so [`A_TURN`] nodes are read for each second since the
+//! Listeners look often; the one that comes first after the second reads for all. Interfaces of all nodes are read through a
+//! few sockets without entering namespaces. What else a node has costs a visit: so [`A_TURN`] nodes are read for each second since the
 //! last reading, those first that ended, began or cannot be read otherwise. After a change of the lab everything is read. What is
 //! different, and what is kept of it, is the business of [`crate::stream`]; [`crate::metrics`] are made of the same readings.
 
@@ -47,7 +47,7 @@ impl Running {
         let (text, earlier) =
             self.with_reading(|stream| stream.metrics.exposition(stream.recorder.picture()))?;
         // Listeners to events do not wait for the file: that of a large lab is large, and differs with each reading.
-        let written = earlier.map(|earlier| self.folder.write_totals(&earlier));
+        let written = earlier.map(|earlier| self.folder.write_totals(&*earlier));
         let (closing, is_new) = self.with_reading(|stream| {
             let is_new = written.as_ref().is_some_and(|w| stream.metrics.note_kept(w.is_ok()));
             (stream.metrics.closing(stream.recorder.picture()), is_new)
@@ -73,7 +73,7 @@ impl Running {
         let mut stream = self.streaming.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = match &mut *stream {
             Some(stream) => stream,
-            none => none.insert(Stream::new(self.folder.read_totals())?),
+            none => none.insert(Stream::new(self.folder.read_totals())),
         };
         if Instant::now() >= stream.next {
             stream.read(self)?;
@@ -100,7 +100,7 @@ impl Stream {
             self.nodes.clear();
         }
         self.nodes.resize_with(state.plan.nodes.len(), Seen::default);
-        self.follow(running, &state, &pids);
+        self.follow(running, &state, &pids)?;
         let changed_core = self.read_core();
         let links: Vec<&PlannedLink> = state.plan.links.iter().collect();
         let between = Between::beside(&sources, &links, self.core.clone());
@@ -117,12 +117,12 @@ impl Stream {
         Ok(())
     }
 
-    fn follow(&mut self, running: &Running, state: &State, pids: &[Option<Pid>]) {
+    fn follow(&mut self, running: &Running, state: &State, pids: &[Option<Pid>]) -> Result<()> {
         let nodes = state.plan.nodes.iter().zip(pids);
         let mut inits: BTreeMap<NodeId, Pid> =
             nodes.filter_map(|(node, pid)| Some((node.id, (*pid)?))).collect();
         inits.extend(running.core_pid().map(|pid| (NodeId::CORE, pid)));
-        self.spaces.follow(&inits);
+        self.spaces.follow(&inits)
     }
 
     /// Reads the core namespace; returns the indexes of interfaces with other counters than before.
