@@ -1,7 +1,7 @@
 // Paints the map of a large lab on a canvas, with the colours that CSS gives to the SVG of a small one.
 
 import { ICONS, isBoxed } from "./icons";
-import { arrowheads, dashes, type Drawn, drawnOf, type Line, lineOf, NOTHING_OVER, type View, wireLabel } from "./look";
+import { arrowheads, beside, dashes, type Drawn, drawnOf, type Line, lineOf, NOTHING_OVER, type View, wireLabel } from "./look";
 import type { Mark } from "./marks";
 import type { Kind, Scene } from "./scene";
 import type { Store } from "./store";
@@ -59,7 +59,11 @@ export class CanvasPainter implements Painter {
       if (mark) this.mark(of, colours, mark);
     }
     this.to.globalAlpha = 1;
-    for (const { of } of lines) this.wire(of, colours);
+    for (const { name, of } of lines) {
+      const words = marks?.get(name)?.words ?? of.rate;
+      if (words) this.words(shown(words), of, colours);
+      this.wire(of, colours);
+    }
     const drawn = drawnOf(scene, store, view, chosen);
     for (const [key, vertex] of scene.vertices) this.vertex(vertex.kind, drawn.get(key)!, colours, chosen.has(key) || over === key);
     this.to.font = `500 11.5px ${this.font}`;
@@ -135,6 +139,24 @@ export class CanvasPainter implements Painter {
     to.fillStyle = colours["--wire-text"];
     to.textAlign = "center";
     to.fillText(text, x, y + 3.7);
+  }
+
+  /** What is said at a link: its rate, or how long packets took. */
+  private words(text: string, of: Line, colours: Colours): void {
+    const { to } = this;
+    const { x, y, turn, off } = beside(of);
+    to.save();
+    to.translate(x, y);
+    to.rotate(turn);
+    to.font = `500 10.5px ${this.font}`;
+    to.textAlign = "center";
+    to.lineJoin = "round";
+    to.strokeStyle = colours["--map"];
+    to.lineWidth = 3;
+    to.strokeText(text, 0, -off);
+    to.fillStyle = colours["--muted"];
+    to.fillText(text, 0, -off);
+    to.restore();
   }
 
   private vertex(kind: Kind, of: Drawn, colours: Colours, lit: boolean): void {

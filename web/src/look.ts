@@ -136,6 +136,13 @@ function arrows(dx: number, dy: number): [string, string] {
   return dy >= 0 ? ["↓", "↑"] : ["↑", "↓"];
 }
 
+/** Where what is said at a link stands: beside its middle, turned so that it can be read, and further out where a pill is in the middle. */
+export function beside({ points: [x1, y1, x2, y2], middle: [x, y], width, wire }: Line): { x: number; y: number; turn: number; off: number } {
+  const way = x2 > x1 || (x2 === x1 && y2 > y1) ? 1 : -1;
+  const turn = Math.atan2((y2 - y1) * way, (x2 - x1) * way);
+  return { x, y, turn, off: wire === null ? 5 + width / 2 : 12 + Math.abs(Math.sin(turn)) * 16 };
+}
+
 /** The shortened text of a wire for the map. */
 export function wireLabel(text: string): string {
   return text.length > 26 ? `${text.slice(0, 25)}…` : text;

@@ -1,7 +1,7 @@
 // Paints the map as SVG: elements that CSS gives colours to. For labs of some hundred elements; others go on a canvas.
 
 import { ICONS, isBoxed } from "./icons";
-import { arrowheads, dashes, type Drawn, drawnOf, lineOf, type Line, NOTHING_OVER, type Over, type View, wireLabel } from "./look";
+import { arrowheads, beside, dashes, type Drawn, drawnOf, lineOf, type Line, NOTHING_OVER, type Over, type View, wireLabel } from "./look";
 import type { Mark } from "./marks";
 import type { Scene } from "./scene";
 import type { Store } from "./store";
@@ -104,7 +104,7 @@ class LinkElement {
     const height = text === "" ? 8 : 16;
     set(this.box, { x: fixed(-width / 2), width: fixed(width), height, y: -height / 2, rx: height / 2 });
     say(this.words, text);
-    set(this.rate, rateAt(of, of.wire !== null));
+    set(this.rate, rateAt(of));
     say(this.rate, mark?.words ?? of.rate ?? "");
   }
 
@@ -127,13 +127,10 @@ function pathOf({ points: [x1, y1, x2, y2], middle: [mx, my], bent }: Line): str
   return `${begin}Q${fixed(2 * mx - (x1 + x2) / 2)} ${fixed(2 * my - (y1 + y2) / 2)} ${fixed(x2)} ${fixed(y2)}`;
 }
 
-/** Beside the middle, turned so that it can be read; further out where a pill is in the middle. */
-function rateAt({ points: [x1, y1, x2, y2], middle: [mx, my], width }: Line, pill: boolean): Attributes {
-  const forwards = x2 > x1 || (x2 === x1 && y2 > y1);
-  const angle = forwards ? Math.atan2(y2 - y1, x2 - x1) : Math.atan2(y1 - y2, x1 - x2);
-  const steep = Math.abs(Math.sin(angle));
-  const off = pill ? 12 + steep * 16 : 5 + width / 2;
-  return { transform: `translate(${fixed(mx)} ${fixed(my)}) rotate(${fixed((angle * 180) / Math.PI)})`, y: fixed(-off) };
+/** Where what is said at a link stands. */
+function rateAt(of: Line): Attributes {
+  const { x, y, turn, off } = beside(of);
+  return { transform: `translate(${fixed(x)} ${fixed(y)}) rotate(${fixed((turn * 180) / Math.PI)})`, y: fixed(-off) };
 }
 
 export class SvgPainter implements Painter {

@@ -246,7 +246,7 @@ links:
 "#;
 
 /// A ring of ten routers with three switches each, and nine hosts at each of these: 280 nodes and 30 switches.
-const REGION: &str = r#"
+pub(crate) const REGION: &str = r#"
 name: region
 nodes:
   "r{i}": {for: {i: 10}, forwarding: true}

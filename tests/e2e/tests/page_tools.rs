@@ -7,7 +7,7 @@ use netloom_tests_e2e::{
     workspace_root,
 };
 
-use super::page_browser::{Page, shows};
+use super::page_browser::{Page, REGION, shows};
 
 /// A host at a switch, and a server behind a router; nobody speaks with h2.
 const OFFICE: &str = r#"
@@ -236,6 +236,48 @@ fn a_measurement_goes_on_hop_by_hop_on_the_map() {
     browser.click("#stop-measure");
     browser.until("document.querySelector('#ask-measure:enabled')");
     wait_until("it ends", SOON, || (measures() == 0).then_some(()));
+    drop(ping);
+    page.is_clean(&browser);
+    drop(browser);
+    drop(page);
+    machine.down();
+}
+
+/// Keeps the texts that are painted on a canvas, which has no elements to ask.
+const PAINTED: &str = "
+window.painted = new Set();
+const own = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  window.painted.add(text);
+  return own.call(this, text, ...where);
+};
+";
+
+#[test]
+fn a_large_map_tells_delays_and_rates_at_its_links() {
+    needs!("chromium", "chromedriver");
+    root_only!("loads BPF programs");
+    let machine = machine!();
+    machine.up(REGION);
+    machine.answers("h0-0-0", "h0-0-1");
+    let ping = Held::start(machine.exec("h0-0-0", &["ping", "-4", "-q", "-i", "0.05", "h0-0-1"]));
+    let (page, browser) = opened(&machine);
+    browser.until("document.querySelector('#map > canvas')");
+    browser.run(PAINTED);
+    let says = |what: &str| {
+        browser.until(&format!("[...window.painted].some((text) => {what}.test(text))"))
+    };
+    // Rates have room where links are long.
+    (0..12).for_each(|_| browser.click("[aria-label='Zoom in']"));
+    says("/bit\\/s$/");
+    browser.press("/");
+    browser.keys("h0-0-0\u{e007}");
+    browser.until("document.querySelector('#reach')");
+    browser.type_into("#reach input[name=target]", "h0-0-1");
+    browser.click("#ask-measure");
+    says("/^\\d.* ms \\/ \\d.* ms$/");
+    browser.click("#stop-measure");
+    browser.until("document.querySelector('#ask-measure:enabled')");
     drop(ping);
     page.is_clean(&browser);
     drop(browser);
