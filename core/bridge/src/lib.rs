@@ -10,6 +10,7 @@
 
 mod address;
 mod classify;
+mod direct;
 mod drops;
 mod error;
 mod filter;
@@ -22,6 +23,7 @@ mod vlan;
 
 pub use address::{Destination, Mac, decide};
 pub use classify::{Class, LONGEST_FRAME, Retag, SHORTEST_FRAME, Tag, classify, egress};
+pub use direct::{Direct, direct};
 pub use drops::Drop;
 pub use error::{Error, Result};
 pub use filter::{FILTER_BYTES, MirrorFilter, Prefix};

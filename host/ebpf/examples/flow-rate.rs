@@ -43,7 +43,8 @@ fn singly(trial: &Trial, frames: &[Vec<u8>]) -> netloom_ebpf::Result<f64> {
 }
 
 fn main() -> netloom_ebpf::Result<()> {
-    let options = Options { ports: 8, results: 65_536, operations: 1024, ring: 1 << 18 };
+    let options =
+        Options { ports: 8, results: 65_536, operations: 1024, ring: 1 << 18, beside: false };
     let mut trial = Trial::load(&options)?;
     let one = frame(7);
     keep(&mut trial, 0, Field::EthType, &one)?;

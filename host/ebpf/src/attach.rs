@@ -161,6 +161,29 @@ pub(crate) fn attach(
     }
 }
 
+/// The same by clsact, for an interface that hardly has the program already: what is there is listed only if the place is
+/// taken. Nothing waits for the kernel's readers, as an attachment by tcx does.
+pub(crate) fn attach_first(
+    program: &Program,
+    ifindex: u32,
+    direction: Direction,
+    order: Order,
+) -> Result<()> {
+    let by_tcx = tcx_query(ifindex, direction).unwrap_or_default();
+    if Program::find(&by_tcx, program.name())?.is_none()
+        && clsact_attach(program, ifindex, direction, order).is_ok()
+    {
+        return Ok(());
+    }
+    match attach(Hook::Clsact, program, ifindex, direction, order) {
+        // The kernel may have tcx alone.
+        Err(Error::Failed(_)) if Hook::probe() == Hook::Tcx => {
+            attach(Hook::Tcx, program, ifindex, direction, order)
+        }
+        other => other,
+    }
+}
+
 /// The program with [`Order::End`], before which others are attached.
 pub(crate) fn end_of(order: Order, ifindex: u32, direction: Direction) -> Result<Option<Program>> {
     match (order, tcx_query(ifindex, direction)) {

@@ -1,4 +1,4 @@
-//! The fast path of an OpenFlow switch: frames whose result is known are treated in the kernel.
+//! The fast path of a switch: frames whose result is known are treated in the kernel.
 //!
 //! A [`Flow`] holds the programs and maps of one switch. [`Flow::attach`] makes an interface a port of it;
 //! [`Flow::install`] keeps a result of the pipeline (`netloom_pipeline::Trace`) for all packets that agree in what was
@@ -23,6 +23,7 @@ use crate::map::Map;
 use crate::program::Program;
 use crate::{Error, Result};
 
+mod beside;
 mod chunks;
 mod index;
 mod list;
@@ -34,12 +35,13 @@ mod shared;
 mod trial;
 mod upcalls;
 
+pub use beside::{Attacher, Carried, one_tag_at_most};
 pub use list::List;
 pub use loading::Options;
 use loading::load;
 pub(crate) use loading::probe;
 use masks::{Compared, Masks};
-use near::{NEAR, Near};
+use near::Near;
 use operations::Operations;
 use shared::Shared;
 pub use trial::{Ran, Trial};
@@ -141,6 +143,7 @@ struct Maps {
     near: Near,
     shared: Shared,
     upcalls: Upcalls,
+    carried: beside::Counters,
 }
 
 impl Maps {
@@ -150,6 +153,7 @@ impl Maps {
             near: Near::map(map)?,
             shared: Shared::map(map)?,
             upcalls: Upcalls::map(map)?,
+            carried: beside::Counters::map(map)?,
         })
     }
 }
@@ -159,10 +163,13 @@ impl Maps {
 pub struct Flow {
     hook: Hook,
     program: Program,
+    /// The program of taps beside ports, if it is at hand.
+    out: Option<Program>,
     ports: Map,
     near: Near,
     shared: Shared,
     upcalls: Upcalls,
+    carried: beside::Counters,
     masks: Masks,
     operations: Operations,
     /// Results by slot; those of an older generation are removed as room is needed.
@@ -192,7 +199,8 @@ impl Flow {
         let loaded = load(options)?;
         let mut maps = Maps::find(&|name| loaded.map(name))?;
         maps.shared.begin(loading::room(options))?;
-        Ok(Flow::of(hook, loaded.program(PROGRAM)?, maps))
+        let out = Some(loaded.program(beside::OUT)?);
+        Ok(Flow { out, ..Flow::of(hook, loaded.program(PROGRAM)?, maps) })
     }
 
     /// Finds the fast path that an interface is a port of; `None` if it is of none. Its results stay in force.
@@ -217,7 +225,7 @@ impl Flow {
         let found = attach::find(ifindex, Direction::Ingress, PROGRAM)?;
         let Some((hook, program)) = found else { return Ok(false) };
         // Earlier versions lack this map.
-        if program.map_named(NEAR).is_ok() {
+        if program.map_named(beside::CARRIED).is_ok() {
             return Ok(false);
         }
         attach::detach(hook, &program, ifindex, Direction::Ingress, Order::End)?;
@@ -228,6 +236,8 @@ impl Flow {
         Flow {
             hook,
             program,
+            out: None,
+            carried: maps.carried,
             ports: maps.ports,
             near: maps.near,
             operations: Operations::new(maps.shared.room_for_operations()),
@@ -311,15 +321,7 @@ impl Flow {
     /// # Errors
     /// As [`Flow::attach`].
     pub fn attach_by(&self, hook: Hook, ifindex: u32, port: u32, limit: Limit) -> Result<()> {
-        let key = ifindex.to_ne_bytes();
-        // A port that is attached again keeps its counters.
-        let mut words = self.ports.get::<PORT_WORDS>(&key)?.unwrap_or_default();
-        words[0] = u64::from_ne_bytes(crate::map::pair(port, 0));
-        // `struct nl_fl_port`: a frame takes this many nanoseconds of the rate, and a burst may save up this many.
-        words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
-        words[2] = words[1] * u64::from(limit.burst.max(1));
-        self.ports.put(&key, &words)?;
-        self.near.put(ifindex, port);
+        put_port((&self.ports, &self.near), ifindex, (port, 0), limit)?;
         // After the maps: a program that finds no port lets the frame pass by the switch.
         attach::attach(hook, &self.program, ifindex, Direction::Ingress, Order::End)
     }
@@ -345,16 +347,7 @@ impl Flow {
     /// # Errors
     /// The map cannot be read.
     pub fn ports(&self) -> Result<Vec<(u32, u32)>> {
-        let mut all = vec![];
-        for key in self.ports.keys() {
-            let Ok(ifindex) = <[u8; 4]>::try_from(key.as_slice()) else { continue };
-            if let Some([number, ..]) = self.ports.get::<PORT_WORDS>(&key)? {
-                let number = crate::map::unpair(number.to_ne_bytes()).0;
-                all.push((u32::from_ne_bytes(ifindex), number));
-            }
-        }
-        all.sort_unstable();
-        Ok(all)
+        ports_in(&self.ports)
     }
 
     /// Counters of a port's upcalls; `None` if the interface is not a port.
@@ -545,6 +538,41 @@ impl Flow {
     pub fn upcalls_fd(&self) -> BorrowedFd<'_> {
         self.upcalls.fd()
     }
+}
+
+/// Writes the facts of a port: its number, and the tap beside it.
+fn put_port(
+    (ports, near): (&Map, &Near),
+    ifindex: u32,
+    (port, beside): (u32, u32),
+    limit: Limit,
+) -> Result<()> {
+    let key = ifindex.to_ne_bytes();
+    // A port that is attached again keeps its counters.
+    let mut words = ports.get::<PORT_WORDS>(&key)?.unwrap_or_default();
+    words[0] = u64::from_ne_bytes(crate::map::pair(port, beside));
+    // `struct nl_fl_port`: a frame takes this many nanoseconds of the rate, and a burst may save up this many.
+    words[1] = 1_000_000_000_u64.checked_div(u64::from(limit.rate)).unwrap_or(0);
+    words[2] = words[1] * u64::from(limit.burst.max(1));
+    ports.put(&key, &words)?;
+    near.put(ifindex, port);
+    Ok(())
+}
+
+/// The ports in the map: their interfaces' indices and their numbers.
+fn ports_in(ports: &Map) -> Result<Vec<(u32, u32)>> {
+    let mut all = vec![];
+    for key in ports.keys() {
+        let Ok(ifindex) = <[u8; 4]>::try_from(key.as_slice()) else { continue };
+        if let Some([number, ..]) = ports.get::<PORT_WORDS>(&key)? {
+            let number = crate::map::unpair(number.to_ne_bytes()).0;
+            if number != beside::TAP {
+                all.push((u32::from_ne_bytes(ifindex), number));
+            }
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
 }
 
 /// Results of older generations that are removed for each new one.

@@ -23,6 +23,7 @@ pub(crate) struct Program {
 
 /// The kernel's information on a program.
 struct Info {
+    id: u32,
     name: Vec<u8>,
     maps: Vec<u32>,
 }
@@ -39,6 +40,11 @@ impl Program {
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
         self.fd.as_fd()
+    }
+
+    /// The kernel's number of it, by which another process can find it.
+    pub(crate) fn id(&self) -> Result<u32> {
+        Ok(self.info()?.id)
     }
 
     /// Whether the other program uses the very same maps.
@@ -68,7 +74,7 @@ impl Program {
     }
 
     /// A program by its id, if it is still loaded.
-    fn open(id: u32, name: &'static str) -> Result<Option<Self>> {
+    pub(crate) fn open(id: u32, name: &'static str) -> Result<Option<Self>> {
         // SAFETY: takes a number and returns a descriptor or an error.
         let fd = unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) };
         if fd < 0 {
@@ -104,7 +110,7 @@ impl Program {
         let name = unsafe { CStr::from_ptr(info.name.as_ptr()) };
         // The kernel tells the true number, and fills in as many as there is room for.
         let count = usize::try_from(info.nr_map_ids).unwrap_or(0).min(MAPS);
-        Ok(Info { name: name.to_bytes().to_vec(), maps: maps[..count].to_vec() })
+        Ok(Info { id: info.id, name: name.to_bytes().to_vec(), maps: maps[..count].to_vec() })
     }
 
     /// The map of this name, whatever its form.

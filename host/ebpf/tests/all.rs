@@ -12,6 +12,7 @@ mod filter;
 mod filter_support;
 #[path = "../../../core/pipeline/tests/bench.rs"]
 mod flow_bench;
+mod flow_beside;
 mod flow_edits;
 #[path = "../../../core/pipeline/tests/frames.rs"]
 mod flow_frames;

@@ -11,7 +11,8 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::flow_frames as frames;
 
-pub const SMALL: Options = Options { ports: 8, results: 64, operations: 512, ring: 1 << 18 };
+pub const SMALL: Options =
+    Options { ports: 8, results: 64, operations: 512, ring: 1 << 18, beside: false };
 
 /// The key that programs find in a frame; `None` if they leave it to the pipeline.
 fn key_of(trial: &mut Trial, frame: &[u8]) -> Option<FlowKey> {

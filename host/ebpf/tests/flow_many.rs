@@ -10,7 +10,8 @@ use super::support::net::{NetNs, link};
 
 /// More than two doublings of the memory.
 const MANY: u16 = 18_000;
-const OPTIONS: Options = Options { ports: 8, results: 40_000, operations: 512, ring: 1 << 18 };
+const OPTIONS: Options =
+    Options { ports: 8, results: 40_000, operations: 512, ring: 1 << 18, beside: false };
 
 fn frame(number: u16) -> Vec<u8> {
     frames::udp4(number, 7)

@@ -20,12 +20,58 @@ struct {
 	__type(value, struct nl_fl_op);
 } nl_fl_ops SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nl_fl_carried);
+} nl_fl_carried SEC(".maps");
+
+static __always_inline struct nl_fl_carried *carried(__u32 cpu, __u32 port)
+{
+	__u32 place = cpu * NL_FL_PORTS + port % NL_FL_PORTS;
+
+	return bpf_map_lookup_elem(&nl_fl_carried, &place);
+}
+
+/* Counts a frame as sent by what is at its port, in the form in which it came. */
+static __always_inline void carry_in(CONTEXT *ctx, const struct nl_fl_work *w, __u32 cpu)
+{
+	struct nl_fl_carried *c;
+
+	if (!nl_fl_options.beside)
+		return;
+	c = carried(cpu, w->key[0] >> 32);
+	if (!c)
+		return;
+	c->sent++;
+	c->sent_bytes += w->total;
+	c->sent_super += frame_segment(ctx) != 0;
+}
+
+/* Counts it as received at a port, in the form in which it leaves. */
+static __always_inline void carry_out(CONTEXT *ctx, const struct nl_fl_work *w, __u32 cpu, __u32 port)
+{
+	struct nl_fl_carried *c;
+
+	if (!nl_fl_options.beside)
+		return;
+	c = carried(cpu, port);
+	if (!c)
+		return;
+	c->received++;
+	c->received_bytes += w->total;
+	c->received_super += frame_segment(ctx) != 0;
+}
+
 /* A list at work. */
 struct run {
 	CONTEXT *ctx;
 	struct nl_fl_work *w;
 	__u32 next;
 	__u32 to; /* the last send's interface; 0: none */
+	__u32 port; /* its port */
 	bool failed;
 	bool lost; /* a copy could not be sent */
 };
@@ -138,7 +184,7 @@ static __always_inline int push(CONTEXT *ctx, struct nl_fl_work *w, __u16 type)
 }
 
 /* A frame of Ethernet's minimum stays one. */
-static __always_inline int pop(CONTEXT *ctx, struct nl_fl_work *w)
+static __always_inline int pop(CONTEXT *ctx, struct nl_fl_work *w, bool bare)
 {
 	__u32 before = w->total;
 
@@ -149,7 +195,7 @@ static __always_inline int pop(CONTEXT *ctx, struct nl_fl_work *w)
 	w->tags--;
 	shift(w, -TAG);
 	/* A frame that was already short (virtual links do not pad) stays as it is. */
-	if (before < MINIMUM || w->total >= MINIMUM)
+	if (bare || before < MINIMUM || w->total >= MINIMUM)
 		return 0;
 	if (pad(ctx, w->total))
 		return -1;
@@ -205,7 +251,7 @@ __noinline int nl_fl_edit(CONTEXT *ctx, struct nl_fl_work *w, const struct nl_fl
 	case NL_FL_PUSH:
 		return push(ctx, w, op->argument);
 	case NL_FL_POP:
-		return pop(ctx, w);
+		return pop(ctx, w, op->argument);
 	case NL_FL_TAG_ADD:
 		if (!w->tags && push(ctx, w, 0x8100))
 			return -1;
@@ -238,6 +284,7 @@ static long step(__u32 index, struct run *r)
 	}
 	if (r->next == NL_FL_NONE) {
 		r->to = op->argument;
+		r->port = op->needs;
 		return 1;
 	}
 	/* Later edits unshare the buffer first, so the clone keeps these bytes. A clone that is
@@ -247,7 +294,8 @@ static long step(__u32 index, struct run *r)
 }
 
 /* Does a list; the verdict for what remains of the frame. */
-static __always_inline int act(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu, __u32 first)
+static __always_inline int act(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu, __u32 first,
+			       __u32 number)
 {
 	struct run r = { .ctx = ctx, .w = w, .next = first };
 	const struct nl_fl_op *op;
@@ -256,12 +304,17 @@ static __always_inline int act(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_
 		return VERDICT_DROP;
 	/* Most results are one output: no loop, and the frame may go straight to the peer. */
 	op = bpf_map_lookup_elem(&nl_fl_ops, &first);
-	if (op && op->kind == NL_FL_SEND && op->next == NL_FL_NONE)
+	if (op && op->kind == NL_FL_SEND && op->next == NL_FL_NONE) {
+		carry_out(ctx, w, number, op->needs);
 		return send_frame(ctx, w, op->argument);
+	}
 	/* Through the helper the verifier follows one turn of the loop, not each of 256. */
 	bpf_loop(NL_FL_LONGEST, step, &r, 0);
 	cpu->failed += r.failed || r.lost;
-	return r.to && !r.failed ? bpf_redirect(r.to, 0) : VERDICT_DROP;
+	if (!r.to || r.failed)
+		return VERDICT_DROP;
+	carry_out(ctx, w, number, r.port);
+	return bpf_redirect(r.to, 0);
 }
 
 #endif

@@ -134,7 +134,7 @@ static __always_inline bool is_live(const struct nl_fl_result *result, __u64 liv
 		return false;
 	/* The words must not be read before `live`. An atomic that returns the old value is a
 	 * full barrier in BPF; x86 keeps loads in order by itself. */
-	if (nl_fl_weak) {
+	if (nl_fl_options.weak) {
 		__u64 before = __sync_fetch_and_add(&w->fence, 1);
 
 		/* If nobody uses the old value, clang emits the variant without it, which orders

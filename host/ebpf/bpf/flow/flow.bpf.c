@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The fast path of an OpenFlow switch: at the ports' receiving side, frames for which the pipeline's result is known
- * are treated as it says, and all others are given to the pipeline. Nothing is decided here.
+ * The fast path of a switch: at the ports' receiving side, frames for which the pipeline's result is known are treated
+ * as it says, and all others are given to the pipeline: through a ring, or by a tap beside the port. Nothing is decided
+ * here.
  *
  * A run of the program says when it begins and ends (`entered`, `left`), with a full barrier after it began. So
  * user space, which changed a result and then finds that every run that began before has ended, knows that nothing
@@ -13,8 +14,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Whether accesses to memory may pass each other on this processor. */
-const volatile __u32 nl_fl_weak SEC(".rodata.options") = 0;
+const volatile struct nl_fl_options nl_fl_options SEC(".rodata.options") = {};
 
 #include "frame.bpf.h"
 #include "work.bpf.h"
@@ -116,6 +116,8 @@ static __always_inline bool applies(CONTEXT *ctx, const struct nl_fl_work *w)
 {
 	if (w->flags & NL_FL_PLAIN && w->odd)
 		return false;
+	if (w->flags & NL_FL_ALONE && w->tags > 1)
+		return false;
 	if (!w->least || !(w->has & NL_FL_IP))
 		return true;
 	/* Who decrements a TTL may have to read options, and to drop what is damaged. */
@@ -159,6 +161,16 @@ static __always_inline __u32 port_of(__u32 ifindex)
 	return port ? port->number : NL_FL_NONE;
 }
 
+/* Leaves by the tap beside the port, whose reader decides. */
+static __always_inline int go_beside(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_port *port)
+{
+	if (!port || !port->beside)
+		return VERDICT_DROP;
+	if (!w->foreign)
+		nl_fl_notice(ctx, w, port);
+	return bpf_redirect(port->beside, 0);
+}
+
 static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_fl_cpu *cpu,
 				 __u32 port, __u32 number)
 {
@@ -170,10 +182,13 @@ static __always_inline int treat(CONTEXT *ctx, struct nl_fl_work *w, struct nl_f
 		slot = find(w, cpu, number);
 		if (slot != NL_FL_NONE && applies(ctx, w)) {
 			count(ctx, w, number, slot);
-			return act(ctx, w, cpu, w->first);
+			carry_in(ctx, w, number);
+			return act(ctx, w, cpu, w->first, number);
 		}
 	}
 	cpu->missed++;
+	if (nl_fl_options.beside)
+		return go_beside(ctx, w, bpf_map_lookup_elem(&nl_fl_ports, &ifindex));
 	nl_fl_tell(ctx, w, bpf_map_lookup_elem(&nl_fl_ports, &ifindex));
 	/* From here on the pipeline alone decides about the frame, and sends it. */
 	return VERDICT_DROP;
@@ -194,7 +209,7 @@ static __always_inline int forward(CONTEXT *ctx)
 	before = __sync_fetch_and_add(&cpu->entered, 1);
 	NL_OPAQUE(before);
 	verdict = treat(ctx, w, cpu, port, number);
-	if (nl_fl_weak) {
+	if (nl_fl_options.weak) {
 		before = __sync_fetch_and_add(&cpu->left, 1);
 		NL_OPAQUE(before);
 	} else {
@@ -210,4 +225,17 @@ SEC("tc")
 int nl_flow(struct __sk_buff *ctx)
 {
 	return forward(ctx);
+}
+
+/* At a tap beside a port: what its reader decided leaves by the port. */
+SEC("tc")
+int nl_flow_out(struct __sk_buff *ctx)
+{
+	__u32 ifindex = frame_interface(ctx);
+	struct nl_fl_port *port = bpf_map_lookup_elem(&nl_fl_ports, &ifindex);
+
+	/* Were it let through, the stack of this namespace would receive the frame. */
+	if (!port || !port->beside)
+		return VERDICT_DROP;
+	return bpf_redirect(port->beside, 0);
 }

@@ -110,4 +110,44 @@ __noinline int nl_fl_tell(CONTEXT *ctx, const struct nl_fl_work *w, struct nl_fl
 	return 0;
 }
 
+/* Copies the beginning of a frame, with its tag in place. */
+static __always_inline bool copy_start(CONTEXT *ctx, __u8 *to)
+{
+	if (frame_load(ctx, 0, to, ADDRESSES))
+		return false;
+	if (!frame_tagged(ctx))
+		return !frame_load(ctx, ADDRESSES, to + ADDRESSES, NL_FL_START - ADDRESSES);
+	*(__u16 *)(to + ADDRESSES) = frame_tag_type(ctx);
+	*(__u16 *)(to + ADDRESSES + 2) = bpf_htons(frame_tci(ctx));
+	return !frame_load(ctx, ADDRESSES, to + ADDRESSES + TAG, NL_FL_START - ADDRESSES - TAG);
+}
+
+/* Tells how a frame begins that goes its way without a result, if there is room: so that there may be one for the next. */
+__noinline int nl_fl_notice(CONTEXT *ctx, const struct nl_fl_work *w, struct nl_fl_port *port)
+{
+	struct nl_fl_upcall *u;
+
+	if (!w || !port)
+		return 0;
+	if (port->cost &&
+	    !nl_bucket_take(&port->full_at, bpf_ktime_get_ns(), port->burst, port->cost, true)) {
+		__sync_fetch_and_add(&port->limited, 1);
+		return 0;
+	}
+	u = bpf_ringbuf_reserve(&nl_fl_up, sizeof(*u) + NL_FL_START + 6, 0);
+	if (!u) {
+		__sync_fetch_and_add(&port->full, 1);
+		return 0;
+	}
+	describe(ctx, w, u);
+	u->length = NL_FL_START;
+	if (!copy_start(ctx, (__u8 *)(u + 1))) {
+		bpf_ringbuf_discard(u, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	bpf_ringbuf_submit(u, 0);
+	__sync_fetch_and_add(&port->upcalls, 1);
+	return 0;
+}
+
 #endif

@@ -12,6 +12,8 @@ pub(super) const LONGEST: usize = 256;
 /// `NL_FL_PLAIN`, `NL_FL_TAGS`.
 const PLAIN: u16 = 2;
 const TAGS: u16 = 4;
+/// `NL_FL_ALONE`.
+const ALONE: u16 = 8;
 
 const IPV4: u128 = 0x0800;
 const IPV6: u128 = 0x86dd;
@@ -169,6 +171,34 @@ impl List {
             }
         }
         maker.list.finished()
+    }
+
+    /// A list for frames of one tag at most.
+    pub(super) fn one_tag() -> List {
+        List { flags: ALONE, ..List::default() }
+    }
+
+    /// Takes the tag out, and pads nothing.
+    pub(super) fn pop_bare(&mut self) {
+        self.flags |= TAGS;
+        self.ops.push(Op::of(Kind::Pop, 1));
+    }
+
+    pub(super) fn push_tag(&mut self, kind: u16) {
+        self.flags |= TAGS;
+        self.ops.push(Op::of(Kind::Push, u32::from(kind)));
+    }
+
+    /// Sets bits of the tag.
+    pub(super) fn set_tag(&mut self, value: u16, mask: u16) {
+        self.flags |= TAGS;
+        let bits = u32::from(mask) << 16 | u32::from(value & mask);
+        self.ops.push(Op::of(Kind::Tag, bits));
+    }
+
+    /// Sends by the interface of a port, at which it is counted.
+    pub(super) fn send(&mut self, interface: u32, port: u32) {
+        self.ops.push(Op::of(Kind::Send, interface).needing(port));
     }
 
     /// Drops what nobody sees any more.

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use super::beside::{CARRIED, carried_places};
 use super::chunks::Form;
 use super::shared::{self, CHUNK};
 use super::{PORTS, index};
@@ -9,7 +10,7 @@ use crate::Result;
 use crate::load::{Loaded, Part, set_entries};
 
 const PART: Part = Part {
-    name: "OpenFlow switches",
+    name: "switches in the kernel",
     object: include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o")),
 };
 
@@ -24,6 +25,9 @@ pub struct Options {
     pub operations: u32,
     /// Bytes of the ring for upcalls: a power of two, at least 262,144.
     pub ring: u32,
+    /// Frames without a result leave by a tap beside their port ([`Attacher`](super::Attacher)), and upcalls
+    /// are only their beginnings.
+    pub beside: bool,
 }
 
 impl Default for Options {
@@ -32,13 +36,13 @@ impl Default for Options {
         // result, so a machine with many keeps fewer.
         let cpus = libbpf_rs::num_possible_cpus().ok().and_then(|cpus| u32::try_from(cpus).ok());
         let results = ((1 << 20) / cpus.unwrap_or(1).max(1)).clamp(4096, 1 << 18);
-        Options { ports: 1024, results, operations: 8192, ring: 1 << 20 }
+        Options { ports: 1024, results, operations: 8192, ring: 1 << 20, beside: false }
     }
 }
 
 /// Loads and unloads the programs: whether the kernel accepts them.
 pub(crate) fn probe() -> Result<()> {
-    let small = Options { ports: 1, results: 1, operations: 1, ring: 1 << 18 };
+    let small = Options { ports: 1, results: 1, operations: 1, ring: 1 << 18, beside: true };
     load(&small).map(drop)
 }
 
@@ -55,13 +59,14 @@ pub(super) fn load(options: &Options) -> Result<Loaded> {
             ("nl_fl_works", cpus),
             ("nl_fl_hints", cpus * HINTS),
             ("nl_fl_up", options.ring),
+            (CARRIED, if options.beside { carried_places(cpus) } else { 1 }),
         ] {
             set_entries(open, map, entries)?;
         }
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name.contains("options") {
-                map.set_initial_value(&WEAK.to_ne_bytes())?;
+                map.set_initial_value(&crate::map::pair(WEAK, u32::from(options.beside)))?;
             }
             for (form, chunk) in forms.iter().zip(&chunks) {
                 if name == form.name {
@@ -83,5 +88,5 @@ pub(super) fn room(options: &Options) -> u32 {
 
 /// Hints of each CPU: `HINTS`.
 const HINTS: u32 = 4096;
-/// Whether a processor of this kind may show a program's accesses in another order: `nl_fl_weak`.
+/// Whether a processor of this kind may show a program's accesses in another order: `nl_fl_options`.
 const WEAK: u32 = if cfg!(target_arch = "x86_64") { 0 } else { 1 };

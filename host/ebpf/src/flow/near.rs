@@ -10,7 +10,7 @@ use crate::map::Map;
 use crate::memory::Mapping;
 use crate::{Error, Result};
 
-pub(super) const NEAR: &str = "nl_fl_near";
+const NEAR: &str = "nl_fl_near";
 /// Places: `NL_FL_NEAR`.
 const PLACES: u32 = 1024;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The fast path of OpenFlow switches: keys and values of maps, as src/flow.rs reads and writes them.
+ * The fast path of switches: keys and values of maps, as src/flow.rs reads and writes them.
  * The flow key is that of core/pipeline/src/key.rs: 16 words in the machine's order.
  */
 #ifndef NETLOOM_FLOW_H
@@ -30,8 +30,10 @@
 
 /* nl_fl_ports, by the index of an interface. */
 struct nl_fl_port {
-	__u32 number;
-	__u32 zero;
+	__u32 number; /* NL_FL_NONE: a tap beside a port */
+	/* With nl_fl_options.beside: of a port the tap that frames without a result leave by; of such a tap the
+	 * port's interface. */
+	__u32 beside;
 	__u64 cost; /* nanoseconds that a small upcall takes of the rate; 0: no limit */
 	__u64 burst; /* nanoseconds that may be saved up */
 	__u64 full_at; /* state of the bucket: netloom/bucket.h */
@@ -71,9 +73,30 @@ struct nl_fl_bucket {
 };
 _Static_assert(sizeof(struct nl_fl_bucket) == 64, "a line of the cache");
 
+/* nl_fl_options. */
+struct nl_fl_options {
+	__u32 weak; /* accesses to memory may pass each other on this processor */
+	/* Frames without a result leave by a tap beside their port, and only their beginning is told. */
+	__u32 beside;
+};
+
+/* nl_fl_carried: frames of ports, of a CPU by the port's number. A super-frame counts as one. */
+#define NL_FL_PORTS 256
+struct nl_fl_carried {
+	__u64 sent; /* by what is at the port */
+	__u64 sent_bytes;
+	__u64 sent_super;
+	__u64 received;
+	__u64 received_bytes;
+	__u64 received_super;
+	__u64 zero[2];
+};
+_Static_assert(sizeof(struct nl_fl_carried) == 64, "a line of the cache");
+
 /* Results that need more than a list: */
 #define NL_FL_PLAIN 2 /* headers without oddities, as edits do of IP and what is above */
 #define NL_FL_TAGS 4 /* tags are added or removed */
+#define NL_FL_ALONE 8 /* frames of one tag at most, which alone is in the key */
 
 /* nl_fl_results: a result, by slot. */
 struct nl_fl_result {
@@ -87,11 +110,11 @@ struct nl_fl_result {
 _Static_assert(sizeof(struct nl_fl_result) == 128, "two lines of the cache");
 
 /* Kinds of operations: */
-#define NL_FL_SEND 1 /* out of interface `argument` */
+#define NL_FL_SEND 1 /* out of interface `argument`, that of port `needs` */
 #define NL_FL_WRITE 2 /* the masked bits at offset `argument` from `base` */
 #define NL_FL_DECREMENT 3 /* the TTL of IP */
 #define NL_FL_PUSH 4 /* a tag of ethertype `argument` */
-#define NL_FL_POP 5 /* the outermost tag */
+#define NL_FL_POP 5 /* the outermost tag; `argument`: the frame is not padded */
 #define NL_FL_TAG 6 /* the masked bits of the tag, if there is one */
 #define NL_FL_TAG_ADD 7 /* the same; an 802.1Q tag is added if there is none */
 #define NL_FL_SAVE 8 /* remember the headers */
@@ -170,5 +193,7 @@ _Static_assert(sizeof(struct nl_fl_upcall) == 152, "before the frame");
 #define NL_FL_SMALL 256
 #define NL_FL_MIDDLE 2048
 #define NL_FL_LARGE 65792
+/* Bytes of a frame that are told where it leaves by a tap: the addresses, two tags and a type, and more. */
+#define NL_FL_START 26
 
 #endif
