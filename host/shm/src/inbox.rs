@@ -302,6 +302,12 @@ impl PeerInbox {
         (0..at::ENTRIES).filter_map(|slot| self.entry(slot)).collect()
     }
 
+    /// The owner's entry of a station in a VLAN, 0 for none.
+    pub fn find(&self, mac: [u8; 6], vid: u16) -> Option<Entry> {
+        let is = |entry: &Entry| entry.mac == mac && entry.vid == vid;
+        (0..at::ENTRIES).filter_map(|slot| self.entry(slot)).find(is)
+    }
+
     fn entry(&self, slot: usize) -> Option<Entry> {
         let (key, value) = (entry_at(slot), entry_at(slot) + 8);
         let found = self.memory.word(value).load(Ordering::Relaxed);
@@ -388,6 +394,8 @@ mod tests {
         }
         let last = (at::ENTRIES - 1).to_le_bytes()[0];
         assert_eq!(peer.table(), [entry(0), entry(5), entry(last)]);
+        assert_eq!(peer.find(entry(5).mac, 4094), Some(entry(5)));
+        assert_eq!((peer.find(entry(5).mac, 0), peer.find(entry(6).mac, 4094)), (None, None));
         inbox.set_entry(5, None);
         assert_eq!(peer.table().len(), 2);
     }

@@ -31,6 +31,7 @@ use crate::inbox::{Counter, Inbox};
 use crate::layout::{self, HEADER, LONGEST_FRAME};
 use crate::name::Address;
 use crate::protocol::{Channel, Token};
+use crate::protocol::{Message, Posted};
 use crate::wake::{Bell, Watch};
 use crate::{Error, Result};
 
@@ -75,6 +76,8 @@ pub struct JoinOptions {
     /// Whether to accept only copies of mirror sessions to this port: frames flooded to it like to
     /// any other are skipped.
     pub only_copies: bool,
+    /// Whether to tell the switch at once when a station moves to another port.
+    pub tells_moves: bool,
 }
 
 impl JoinOptions {
@@ -96,6 +99,7 @@ impl JoinOptions {
             arena: layout::ring::ARENA,
             reconnect: true,
             only_copies: false,
+            tells_moves: false,
         }
     }
 }
@@ -267,6 +271,7 @@ impl SwitchPort {
     /// Updates the clock, writes the counters.
     fn settle(&mut self) {
         self.stations.set_now(self.control.look_at_clock());
+        self.tell_moves();
         tally::sent(&self.inbox, &mut self.sent, &mut self.flooded);
         for of in &mut self.ins {
             of.settle(&self.inbox);
@@ -274,6 +279,23 @@ impl SwitchPort {
         let dropped = self.dropped_by_switch();
         let more = dropped.saturating_sub(std::mem::replace(&mut self.relay_dropped, dropped));
         self.inbox.add(Counter::RelayDropped, more);
+    }
+
+    /// Tells the switch that a station has moved, if it is to know; later, if its socket is full.
+    #[inline]
+    fn tell_moves(&mut self) {
+        if self.options.tells_moves && self.stations.take_moved() {
+            self.tell_moved();
+        }
+    }
+
+    #[cold]
+    fn tell_moved(&mut self) {
+        let Some(channel) = self.control.channel() else { return };
+        // A switch that is gone is told nothing: the next one begins without results.
+        if matches!(channel.send(&Message::Moved, &[]), Ok(Posted::Full)) {
+            self.stations.keep_moved();
+        }
     }
 
     /// The switch's drop count for frames that this number sent up.

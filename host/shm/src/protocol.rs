@@ -185,6 +185,9 @@ pub enum Message<'a> {
     },
     /// Port to switch: leaves; it will not return with its token.
     Bye,
+    /// Port to switch: a station that the port knew is at another port now. Only from ports among which the switch has the
+    /// kernel forward ([`crate::JoinOptions::tells_moves`]).
+    Moved,
     /// Manager to switch: a part of a request. The first on its socket, instead of [`Join`].
     Request {
         /// Chosen by the manager; the answer repeats it.
@@ -219,6 +222,7 @@ impl Message<'_> {
             | Message::Close { .. }
             | Message::Station { .. }
             | Message::Bye
+            | Message::Moved
             | Message::Request { .. }
             | Message::Answer { .. } => 0,
         }

@@ -5,7 +5,7 @@ use super::port_hand;
 
 use netloom_shm::inbox::{Counter, PeerInbox};
 use netloom_shm::protocol::{Direction, MIRRORED, Message, Reason, Refused};
-use netloom_shm::{Error, HEADER, MOST_FRAME, Received, Sent, SwitchPort};
+use netloom_shm::{Error, HEADER, JoinOptions, MOST_FRAME, Received, Sent, SwitchPort};
 use port_hand::{ALL, BOUND, Hand, acquaint, acquainted, frame, mac, readable, take};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -350,6 +350,45 @@ fn what_a_port_has_heard_itself_counts_more_than_what_it_is_told() {
     }
     a.send(&frame(mac(2), mac(1), b"1")).expect("send");
     at.open_to(2);
+}
+
+/// The kernel gives frames to a port that it does not see: their station is told of, and is not forgotten.
+#[test]
+fn a_station_that_a_port_is_told_of_again_is_as_if_it_had_spoken() {
+    let hand = Hand::new("again");
+    let [(mut a, mut at), (_b, _bt)] = acquainted(&hand);
+    let inbox = PeerInbox::open(at.inbox.as_fd()).expect("its inbox");
+    let seen = || inbox.find(mac(2), 0).map(|entry| (entry.port, entry.seen)).expect("a station");
+    let before = seen();
+    netloom_kit::wait_until("the station is younger", BOUND, || {
+        at.tell(&station(2, 0, mac(2)), &[]);
+        a.service().expect("service");
+        (seen().1 > before.1).then_some(())
+    });
+    let younger = seen();
+    // At another port it is not believed to be.
+    at.tell(&station(3, 0, mac(2)), &[]);
+    a.service().expect("service");
+    assert_eq!((seen().0, younger.0), (2, 2));
+}
+
+#[test]
+fn a_port_that_is_to_tells_of_a_station_that_has_moved() {
+    let hand = Hand::new("moved");
+    let options = |tells_moves| JoinOptions { tells_moves, ..hand.options("p") };
+    for tells in [true, false] {
+        let (mut a, mut at) = hand.admit(&options(tells), 1);
+        let mut others = [hand.port(2), hand.port(3)];
+        let hello = frame(ALL, mac(9), b"hello");
+        for (from, told) in [(0, false), (0, false), (1, true), (1, false), (0, true)] {
+            let (port, member) = &mut others[from];
+            port.send(&hello).expect("send");
+            hand.relay(member, &mut at);
+            assert_eq!(take(&mut a), Some(hello.clone()));
+            let message = at.message().map(|(text, _)| text);
+            assert_eq!(message.as_deref(), (told && tells).then_some("Moved"));
+        }
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub const NAME: &str = "netloom-plug";
 pub enum Kind {
     /// A tap.
     Tap,
+    /// A tap beside a port at which the kernel forwards: the switch is told of stations that move.
+    Beside,
     /// A packet socket as [`PacketPort::open`] makes it, with one call per frame: for the inner end of a
     /// veth, where rings gain little and need 8 MiB more.
     Packet,
@@ -66,7 +68,11 @@ impl Options {
         Options {
             kind,
             rings: RingOptions { promiscuous: true, ..RingOptions::default() },
-            join: JoinOptions { wait: PATIENCE, ..JoinOptions::new(switch, name) },
+            join: JoinOptions {
+                wait: PATIENCE,
+                tells_moves: kind == Kind::Beside,
+                ..JoinOptions::new(switch, name)
+            },
             folder: folder.into(),
         }
     }
@@ -94,7 +100,7 @@ pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
     let mut pump = match options.kind {
         Kind::Ring => pump.merging(),
         Kind::Guest => pump.patient(GUESTS_PATIENCE),
-        Kind::Tap | Kind::Packet => pump,
+        Kind::Tap | Kind::Beside | Kind::Packet => pump,
     };
     let end = pump.run(signals.as_fd(), &mut stays);
     drop(lock);
@@ -103,7 +109,7 @@ pub fn serve(port: OwnedFd, lock: Lock, options: &Options) -> Result<End> {
 
 fn open(options: &Options, fd: OwnedFd) -> Result<Box<dyn Port>> {
     Ok(match options.kind {
-        Kind::Tap => Box::new(Tap::from_fd(fd)?),
+        Kind::Tap | Kind::Beside => Box::new(Tap::from_fd(fd)?),
         Kind::Packet => Box::new(PacketPort::from_fd(fd)?),
         Kind::Guest => Box::new(VhostPort::listening(fd).map_err(Error::card)?),
         Kind::Ring => {

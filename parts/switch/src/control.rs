@@ -16,10 +16,13 @@ use rustix::io::Errno;
 pub mod requests;
 
 use crate::error::SWITCH;
+use crate::plane::{PlaneAnswer, PlaneRequest};
 use crate::rules::{Mirror, Vlan};
 use crate::{Error, Result};
 use netloom_sys::Failure;
 use requests::{Answer, MacTable, PortChange, PortKey, Request, Shown};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Longest request in bytes.
 pub const MOST_REQUEST: usize = 64 * 1024;
@@ -74,6 +77,10 @@ impl Connection {
     /// [`Error::Refused`]: the switch did not do it. [`Error::Failed`]: the switch could not be reached or
     /// did not answer.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
+        self.ask_for(request)
+    }
+
+    fn ask_for<A: DeserializeOwned>(&self, request: &impl Serialize) -> Result<A> {
         let wrong = |e: serde_json::Error| Error::Message(e.to_string());
         let body = serde_json::to_vec(request).map_err(wrong)?;
         if body.len() > MOST_REQUEST {
@@ -88,6 +95,14 @@ impl Connection {
             return Err(Error::Refused(serde_json::from_slice(&answer.body).map_err(wrong)?));
         }
         serde_json::from_slice(&answer.body).map_err(wrong)
+    }
+
+    /// Sends a request about forwarding in the kernel, and waits for the answer.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`]; a process of an earlier version does not know such requests.
+    pub fn ask_plane(&self, request: &PlaneRequest) -> Result<PlaneAnswer> {
+        self.ask_for(request)
     }
 
     /// The failure of a switch that is stopped or hangs, and what to do about it.

@@ -278,6 +278,7 @@ impl Server {
         // Frames that were sent before the end are not lost by it.
         self.hub.finish(number, Instant::now());
         let here = self.hub.take(number);
+        self.end_results();
         if let Some(port) = &here {
             self.unwatch(port.bell.as_fd());
         }

@@ -17,6 +17,7 @@ mod manage;
 mod notices;
 mod options;
 mod pace;
+pub mod plane;
 mod port;
 mod publish;
 mod received;
@@ -30,7 +31,8 @@ mod system;
 
 pub use error::{Error, Result};
 pub use options::{Options, listen};
-pub use server::{NAME, serve};
+pub use plane::Plane;
+pub use server::{NAME, serve, serve_beside};
 
 #[cfg(test)]
 extern crate self as netloom_switch;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use netloom_ebpf::flow::Carried;
 use netloom_shm::inbox::Counter;
 use netloom_shm::protocol::MOST_NAME;
 use netloom_sys::describe;
@@ -12,6 +13,7 @@ use crate::control::MOST_ANSWER;
 use crate::control::requests::{
     Answer, MacEntry, MacTable, PortKey, PortShown, Presence, Request, Shown,
 };
+use crate::plane::{PlaneAnswer, PlaneRequest};
 use crate::relay::{counters, counters_of, seconds};
 use crate::rules::{Mac, Mirror, PortRules, Rules, check_number};
 use crate::server::Server;
@@ -25,12 +27,10 @@ impl Server {
     pub(crate) fn answer(&mut self, id: u64, of: u32, body: &[u8]) {
         let Some(who) = self.clients.get(&id).map(|client| client.person()) else { return };
         let answer = if self.gate.manages(who) {
-            let request = serde_json::from_slice(body).map_err(|e| Error::Message(e.to_string()));
-            request.and_then(|request| self.obey(request))
+            self.answer_to(body)
         } else {
             Err(Error::refused(format!("not allowed to user {}", who.uid)))
         };
-        let answer = answer.and_then(|answer| written(&answer));
         let (failed, body) = match answer {
             Ok(body) => (false, body),
             Err(e) => (true, written(&reason(&e)).unwrap_or_default()),
@@ -39,6 +39,19 @@ impl Server {
         if client.reply(of, failed, body).is_err() {
             self.expel(id);
         }
+    }
+
+    /// Carries out a request of either kind; the answer's text.
+    fn answer_to(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        if let Ok(request) = serde_json::from_slice::<PlaneRequest>(body) {
+            let answer = match &mut self.plane {
+                Some(plane) => plane.obey(request)?,
+                None => PlaneAnswer::Programs(None),
+            };
+            return written(&answer);
+        }
+        let request = serde_json::from_slice(body).map_err(|e| Error::Message(e.to_string()))?;
+        written(&self.obey(request)?)
     }
 
     fn obey(&mut self, request: Request) -> Result<Answer> {
@@ -120,6 +133,7 @@ impl Server {
         // What may have been lost is written with it.
         self.dirty = false;
         self.hub.set_rules(&self.state.rules)?;
+        self.end_results();
         self.close_forbidden();
         Ok(())
     }
@@ -146,6 +160,7 @@ impl Server {
                 self.dirty = true;
                 // Fewer sessions than the ones in force cannot be refused.
                 let _ = self.hub.set_rules(&self.state.rules);
+                self.end_results();
                 self.close_forbidden();
             }
         }
@@ -208,6 +223,9 @@ impl Server {
         shown.super_frames = port.capabilities.super_frames;
         shown.checksums = port.capabilities.checksums;
         shown.counters = counters_of(port).collect::<BTreeMap<_, _>>();
+        if let Some(carried) = self.plane.as_ref().and_then(|plane| plane.carried(&known.name)) {
+            add_carried(&mut shown.counters, &carried);
+        }
         shown.counters.insert("missed".into(), port.missed);
         // The port itself knows this later, and not at all if it does not look.
         let dropped = self.hub.inbox.drops_of(number).wrapping_sub(port.dropped_before);
@@ -252,6 +270,22 @@ impl Server {
         }
         Ok(tables)
     }
+}
+
+/// Adds what the kernel forwarded of a port's frames, which the port itself never saw.
+fn add_carried(counters: &mut BTreeMap<String, u64>, carried: &Carried) {
+    for (counter, more) in [
+        (Counter::SentFrames, carried.sent),
+        (Counter::SentBytes, carried.sent_bytes),
+        (Counter::SentSuper, carried.sent_super),
+        (Counter::ReceivedFrames, carried.received),
+        (Counter::ReceivedBytes, carried.received_bytes),
+        (Counter::ReceivedSuper, carried.received_super),
+    ] {
+        *counters.entry(counter.name().to_owned()).or_default() += more;
+    }
+    counters.insert("sent-in-kernel".to_owned(), carried.sent);
+    counters.insert("received-in-kernel".to_owned(), carried.received);
 }
 
 /// CPU time of this process in microseconds.

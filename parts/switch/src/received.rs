@@ -19,6 +19,8 @@ pub(crate) enum Received {
         direction: Direction,
     },
     Bye,
+    /// A station that a port knew is at another port.
+    Moved,
     Request {
         id: u32,
         body: Vec<u8>,
@@ -48,6 +50,7 @@ pub(crate) fn read(client: &mut Client) -> Received {
                     return Received::Close { number, direction };
                 }
                 Message::Bye => return Received::Bye,
+                Message::Moved => return Received::Moved,
                 Message::Request { id, last, body } => (id, last, body.to_vec()),
                 _ => return Received::Wrong("not a message for a switch".into()),
             }

@@ -113,6 +113,11 @@ impl Hub {
         Ok(())
     }
 
+    /// The rules and the mirror sessions in force.
+    pub(crate) fn rules(&self) -> (&SwitchRules, &Mirrors) {
+        (&self.rules, &self.mirrors)
+    }
+
     pub(crate) fn is_vlan_aware(&self) -> bool {
         self.rules.vlan_aware()
     }

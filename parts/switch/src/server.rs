@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
+use netloom_shm::inbox::PeerInbox;
 use netloom_shm::protocol::{Channel, Message, Reason, Refused};
 use netloom_sys::{Failure, process};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -21,6 +22,7 @@ use crate::client::{Client, Gone, Role};
 use crate::edges::Edges;
 use crate::error::SWITCH;
 use crate::options::Options;
+use crate::plane::{Plane, Ports};
 use crate::received::{Received, read};
 use crate::relay::Hub;
 use crate::state::{State, StateFile};
@@ -47,10 +49,25 @@ pub const NAME: &str = "netloom-switch";
 /// The process cannot be set up; [`Error::BrokenState`] if the state file is malformed. Client errors are
 /// answered to the client.
 pub fn serve(listener: OwnedFd, socket: &Path, state: &Path, options: &Options) -> Result<()> {
+    serve_beside(None, listener, socket, state, options)
+}
+
+/// The same for a switch that has the kernel forward among ports that are interfaces.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_beside(
+    plane: Option<Plane>,
+    listener: OwnedFd,
+    socket: &Path,
+    state: &Path,
+    options: &Options,
+) -> Result<()> {
     process::set_name(NAME);
     let signals = process::catch(&[Signal::TERM.as_raw()])
         .map_err(|e| Failure::new(SWITCH, "catch signals", e))?;
     let mut server = Server::new(listener, signals, state, options)?;
+    server.take_plane(plane)?;
     let bound = identity(socket);
     let ended = server.run();
     // Another switch may own the path by now.
@@ -72,6 +89,8 @@ pub(crate) enum Key {
     Listener,
     Client(u64),
     Uplink(u8),
+    /// The programs in the kernel tell of frames.
+    Plane,
 }
 
 impl Key {
@@ -82,6 +101,7 @@ impl Key {
         match self {
             Key::Signal => 0,
             Key::Listener => 1,
+            Key::Plane => 2,
             Key::Client(id) => Key::CLIENT | id,
             Key::Uplink(number) => Key::UPLINK | u64::from(number),
         }
@@ -91,6 +111,7 @@ impl Key {
         match number {
             0 => Key::Signal,
             1 => Key::Listener,
+            2 => Key::Plane,
             n if n & Key::CLIENT != 0 => Key::Client(n & !Key::CLIENT),
             n => Key::Uplink(n.to_le_bytes()[0]),
         }
@@ -121,6 +142,8 @@ pub(crate) struct Server {
     next: u64,
     pub(crate) hub: Hub,
     pub(crate) edges: Edges,
+    /// What forwards among ports that are interfaces.
+    pub(crate) plane: Option<Plane>,
     pub(crate) tally: Tally,
     /// Seconds since 1970.
     pub(crate) since: u64,
@@ -157,6 +180,7 @@ impl Server {
             clients: BTreeMap::new(),
             next: 0,
             edges: Edges::default(),
+            plane: None,
             tally: Tally::default(),
             since: now(),
             awaiting,
@@ -178,6 +202,7 @@ impl Server {
                     Key::Listener => self.accept(),
                     Key::Client(id) => self.attend(id),
                     Key::Uplink(_) => self.hub.wake_up(),
+                    Key::Plane => self.learn_results(),
                 }
             }
             for number in self.hub.relay(Instant::now()) {
@@ -192,6 +217,7 @@ impl Server {
             if self.awaiting.is_some_and(|until| until <= Instant::now()) {
                 self.give_up_waiting();
             }
+            self.look_through_results();
             self.save_if_dirty();
         }
         self.save_if_dirty();
@@ -202,7 +228,9 @@ impl Server {
         let nothing = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [nothing; 64];
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
-        let timeout = self.hub.pause().into_iter().chain(self.awaiting.map(left)).min();
+        let look = self.plane.as_ref().and_then(Plane::pause);
+        let pauses = self.hub.pause().into_iter().chain(self.awaiting.map(left)).chain(look);
+        let timeout = pauses.min();
         let timeout = timeout.map(process::timespec);
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok(count) => Ok(events.iter().take(count).map(|e| Key::of({ e.data }.u64())).collect()),
@@ -225,6 +253,37 @@ impl Server {
     /// Stops watching a descriptor. Others hold it too, so closing it would not end the watch.
     pub(crate) fn unwatch(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    fn take_plane(&mut self, plane: Option<Plane>) -> Result<()> {
+        self.plane = plane;
+        let Some(plane) = &self.plane else { return Ok(()) };
+        let watched = self.watch(plane.fd(), Key::Plane);
+        watched.map_err(|e| Failure::new(SWITCH, "watch the kernel's notices", e).into())
+    }
+
+    /// Keeps results for frames that the programs tell of.
+    fn learn_results(&mut self) {
+        let Some(plane) = &mut self.plane else { return };
+        let ports = Here { state: &self.state, hub: &self.hub };
+        for notice in plane.notices() {
+            plane.learn(&notice, self.hub.rules(), &ports);
+        }
+    }
+
+    fn look_through_results(&mut self) {
+        let Some(plane) = &mut self.plane else { return };
+        let ports = Here { state: &self.state, hub: &self.hub };
+        for hint in plane.look(self.hub.rules().0, &ports) {
+            self.tell(hint);
+        }
+    }
+
+    /// Ends what programs forward: something that it depends on is about to change, or has just changed.
+    pub(crate) fn end_results(&mut self) {
+        if let Some(plane) = &mut self.plane {
+            plane.end_all();
+        }
     }
 
     fn accept(&mut self) {
@@ -301,6 +360,7 @@ impl Server {
             (Received::Join(application), None) => self.join(id, *application),
             (Received::Open { to, ring }, Some(from)) => self.open(from, to, ring),
             (Received::Close { number, direction }, Some(at)) => self.close(at, number, direction),
+            (Received::Moved, Some(_)) => self.end_results(),
             (Received::Closed | Received::Bye, _) => {
                 self.dismiss(id);
                 return false;
@@ -312,7 +372,7 @@ impl Server {
                 return false;
             }
             (Received::Join(_) | Received::Request { .. } | Received::Part, Some(_))
-            | (Received::Open { .. } | Received::Close { .. }, None) => {
+            | (Received::Open { .. } | Received::Close { .. } | Received::Moved, None) => {
                 self.refuse(id, Reason::Protocol, 0, "not now");
                 self.expel(id);
                 return false;
@@ -413,6 +473,28 @@ impl Server {
     }
 }
 
+/// The connected ports.
+struct Here<'a> {
+    state: &'a State,
+    hub: &'a Hub,
+}
+
+impl Ports for Here<'_> {
+    fn number(&self, name: &str) -> Option<u8> {
+        let known = self.state.ports.iter().find(|known| known.name == name)?;
+        self.hub.has(known.number).then_some(known.number)
+    }
+
+    fn name(&self, number: u8) -> Option<&str> {
+        let known = self.state.ports.iter().find(|known| known.number == number)?;
+        self.hub.has(number).then_some(known.name.as_str())
+    }
+
+    fn inbox(&self, number: u8) -> Option<&PeerInbox> {
+        self.hub.port(number).map(|port| &**port.downlink.inbox())
+    }
+}
+
 /// A descriptor to sacrifice when descriptors run out.
 fn spare(any: &OwnedFd) -> Option<OwnedFd> {
     any.try_clone().ok()
@@ -430,7 +512,7 @@ mod tests {
 
     #[test]
     fn keys_come_back() {
-        for key in [Key::Signal, Key::Listener, Key::Client(0), Key::Client(1 << 40)] {
+        for key in [Key::Signal, Key::Listener, Key::Plane, Key::Client(0), Key::Client(1 << 40)] {
             assert_eq!(Key::of(key.number()), key);
         }
         for number in 1..=u8::MAX {

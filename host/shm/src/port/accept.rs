@@ -54,6 +54,7 @@ impl SwitchPort {
         {
             of.count(frame.len(), false);
             self.stations.learn(&self.inbox, None, source, sender);
+            self.tell_moves();
             return Ok(Accepted::Frame { start, length });
         }
         let judged = self.judge(buffer, start, length, origin, sender);
@@ -92,6 +93,7 @@ impl SwitchPort {
         let source = Mac::source(frame).ok_or(Drop::Runt)?;
         if self.rules.switch.port(sender).learn {
             self.stations.learn(&self.inbox, class.vid, source, sender);
+            self.tell_moves();
         }
         // The switch itself has made the copies of frames that it relayed.
         let relayed = self.ins.get(self.current).is_none_or(|of| of.number == 0);

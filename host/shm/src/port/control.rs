@@ -282,14 +282,16 @@ impl SwitchPort {
         }
     }
 
-    /// The switch has heard of a station that frames from here went to through it. What this port itself
-    /// has heard counts more.
+    /// The switch has heard of a station that frames from here went to through it, or whose frames the kernel gives to this
+    /// port. What this port itself has heard counts more, but it may have been long ago.
     fn obey_station(&mut self, number: u8, vid: Option<Vid>, mac: Mac) {
-        let is_known = self.stations.find(vid, mac).is_some();
+        let known = self.stations.find(vid, mac);
+        let is_new = known.is_none_or(|port| port == u16::from(number));
         // A message sent under the other setting would put the station in the wrong VLAN.
         let is_current = vid.is_some() == self.rules.switch.vlan_aware();
-        if number != self.number && !is_known && is_current {
+        if number != self.number && is_new && is_current {
             self.stations.learn(&self.inbox, vid, mac, number.into());
+            self.tell_moves();
         }
     }
 

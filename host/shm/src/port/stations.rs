@@ -23,6 +23,7 @@ pub(super) struct Stations {
     source_port: u16,
     destination: u64,
     destination_port: Option<u16>,
+    moved: bool,
 }
 
 impl Stations {
@@ -34,6 +35,7 @@ impl Stations {
             source_port: 0,
             destination: NONE,
             destination_port: None,
+            moved: false,
         }
     }
 
@@ -60,7 +62,9 @@ impl Stations {
     }
 
     fn learn_slowly(&mut self, inbox: &Inbox, vid: Option<Vid>, mac: Mac, port: u16) {
-        match self.table.learn(vid, mac, port, self.now) {
+        let learned = self.table.learn(vid, mac, port, self.now);
+        self.moved |= matches!(learned, Learned::Moved { .. });
+        match learned {
             // A station seen again after it aged out is refreshed, too.
             Learned::New { index }
             | Learned::Moved { index, .. }
@@ -81,6 +85,17 @@ impl Stations {
             seen: entry.seen,
         });
         inbox.set_entry(index, entry);
+    }
+
+    /// Whether a station has moved to another port since this was asked last.
+    #[inline]
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Says so again: nobody could be told.
+    pub(super) fn keep_moved(&mut self) {
+        self.moved = true;
     }
 
     /// The port of a station.
@@ -132,7 +147,9 @@ mod tests {
         assert_eq!(stations.find(None, a), None);
         stations.learn(&inbox, None, a, 3);
         assert_eq!(stations.find(None, a), Some(3));
+        assert!(!stations.take_moved());
         stations.learn(&inbox, None, a, 4);
+        assert!(stations.take_moved() && !stations.take_moved());
         assert_eq!(stations.find(None, a), Some(4));
         assert_eq!(stations.find(Vid::new(7), a), None);
         stations.learn(&inbox, None, b, 4);

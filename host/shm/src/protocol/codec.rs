@@ -53,7 +53,7 @@ impl<'a> Message<'a> {
                 to.extend(mac);
                 to.extend([0; 2]);
             }
-            Message::Bye => {}
+            Message::Bye | Message::Moved => {}
             Message::Request { id, last, body } => encode_part(id, last, false, body, to)?,
             Message::Answer { id, last, failed, body } => {
                 encode_part(id, last, failed, body, to)?;
@@ -105,6 +105,7 @@ impl<'a> Message<'a> {
                 Message::Answer { id, last, failed, body }
             }
             12 => decode_station(&mut from)?,
+            13 => Message::Moved,
             _ => return Err(wrong("unknown kind")),
         };
         if from.0.is_empty() { Ok(message) } else { Err(wrong("longer than its kind")) }
@@ -124,6 +125,7 @@ impl<'a> Message<'a> {
             Message::Request { .. } => 10,
             Message::Answer { .. } => 11,
             Message::Station { .. } => 12,
+            Message::Moved => 13,
         }
     }
 }

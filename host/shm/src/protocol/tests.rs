@@ -78,6 +78,7 @@ proptest! {
         let mac = [2, token[0], token[1], token[2], token[3], token[4]];
         round(&Message::Station { number, vid: u16::from(number), mac });
         round(&Message::Station { number, vid: 0, mac });
+        round(&Message::Moved);
         round(&Message::Bye);
         round(&Message::Request { id, last, body: &body });
         round(&Message::Answer { id, last, failed, body: &body });
@@ -123,7 +124,7 @@ fn what_no_one_writes_is_refused() {
     refused(&[9, 0, 0], "shorter than its kind");
     refused(&[9, 0, 0, 1], "reserved bytes set");
     refused(&[9, 0, 0, 0, 0], "longer than its kind");
-    refused(&[13, 0, 0, 0], "unknown kind");
+    refused(&[14, 0, 0, 0], "unknown kind");
     refused(&[12, 0, 0, 0, 1, 1, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0], "reserved bytes set");
     refused(&[12, 0, 0, 0, 1, 0, 255, 15, 2, 0, 0, 0, 0, 1, 0, 0], "no VLAN has this number");
     refused(&[12, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0], "no station has this address");
