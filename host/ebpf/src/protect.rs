@@ -39,6 +39,11 @@ const RATE_WORDS: usize = 6;
 const SENDER_WORDS: usize = 9;
 const WORD: usize = size_of::<u64>();
 
+/// Where a node is protected: `NL_PR_AT_NODE`, `NL_PR_AT_PORT`, `NL_PR_AT_PLUG`.
+const AT_NODE: u32 = 0;
+const AT_PORT: u32 = 1;
+const AT_PLUG: u32 = 2;
+
 /// Room for interfaces, nodes and pairs of node and sender in the namespace of one node.
 const SMALL: u32 = 64;
 /// Ticks in a second: `NL_PR_TICK_BITS`.
@@ -243,11 +248,30 @@ impl Shield {
         node: u32,
         budget: &Budget,
     ) -> Result<()> {
+        let at = if direction == Direction::Egress { AT_PORT } else { AT_NODE };
+        self.protect_at((ifindex, direction, at), node, budget)
+    }
+
+    /// The same at the egress of a switch's port to which a process forwards as well as the kernel: source addresses alone
+    /// tell senders apart there.
+    ///
+    /// # Errors
+    /// As [`Shield::protect`].
+    pub fn protect_beside(&self, ifindex: u32, node: u32, budget: &Budget) -> Result<()> {
+        self.protect_at((ifindex, Direction::Egress, AT_PLUG), node, budget)
+    }
+
+    fn protect_at(
+        &self,
+        (ifindex, direction, at): (u32, Direction, u32),
+        node: u32,
+        budget: &Budget,
+    ) -> Result<()> {
         let before = self.ports.get(&ifindex.to_ne_bytes())?;
         let before = before.map(|[port]| unpair(port.to_ne_bytes()).0);
         // First, since it fails without a trace: until the maps have the interface, the program lets all frames pass.
         attach::attach(self.hook, &self.program, ifindex, direction, Order::First)?;
-        if let Err(e) = self.enter(ifindex, direction, node, budget) {
+        if let Err(e) = self.enter((ifindex, at), node, budget) {
             // The first error tells more than one of this.
             let _ = self.forget_unused(node);
             return Err(e);
@@ -263,15 +287,14 @@ impl Shield {
     }
 
     /// Writes what the maps have of a protected interface.
-    fn enter(&self, ifindex: u32, direction: Direction, node: u32, budget: &Budget) -> Result<()> {
+    fn enter(&self, (ifindex, at): (u32, u32), node: u32, budget: &Budget) -> Result<()> {
         // Kept if the node is protected elsewhere already: its interfaces share one budget.
         self.state.put_new(&node.to_ne_bytes(), &[0; STATE_WORDS])?;
         // The entry shared by senders that find no entry left must exist first.
         self.senders.put_new(&pair(node, 0), &[0; SENDER_WORDS])?;
         self.put_budget(node, budget)?;
         // Last: from here on the program looks for the others.
-        let by_sender = u32::from(direction == Direction::Egress);
-        self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, by_sender))])
+        self.ports.put(&ifindex.to_ne_bytes(), &[u64::from_ne_bytes(pair(node, at))])
     }
 
     /// Makes a port of a switch look ahead for the nodes that [own](Shield::own) addresses on that switch;
@@ -298,7 +321,7 @@ impl Shield {
             return Ok(false);
         }
         // What comes in there may be protected for its own sake.
-        if self.ports.get(&key)?.is_some_and(|[port]| unpair(port.to_ne_bytes()).1 == 0) {
+        if self.ports.get(&key)?.is_some_and(|[port]| unpair(port.to_ne_bytes()).1 == AT_NODE) {
             return Ok(true);
         }
         let direction = Direction::Ingress;
@@ -365,8 +388,8 @@ impl Shield {
     pub fn unprotect(&self, ifindex: u32) -> Result<bool> {
         let key = ifindex.to_ne_bytes();
         let Some([port]) = self.ports.get(&key)? else { return Ok(false) };
-        let (node, by_sender) = unpair(port.to_ne_bytes());
-        let direction = if by_sender == 1 { Direction::Egress } else { Direction::Ingress };
+        let (node, at) = unpair(port.to_ne_bytes());
+        let direction = if at == AT_NODE { Direction::Ingress } else { Direction::Egress };
         // First, so that no gate drops for a node whose protection ends.
         self.disown(ifindex)?;
         self.ports.remove(&key)?;

@@ -187,6 +187,36 @@ fn a_sender_within_its_share_passes_beside_a_flooder() {
     }
 }
 
+#[test]
+fn a_sender_has_one_share_whether_a_process_or_the_kernel_forwards() {
+    netloom_kit::root_only!("attaches BPF programs");
+    for hook in hooks() {
+        let star = star();
+        let shield = star.core.run(|| {
+            let shield = Shield::create_by(hook).unwrap();
+            shield.protect_beside(PORTS[2], NODE, &frames(1)).unwrap();
+            shield
+        });
+        let start = Instant::now();
+        let bytes = frame(mac(23), mac(21), 60);
+        let send = |space: &NetNs, index| {
+            space.run(|| {
+                let socket = Packets::open(index);
+                (0..100).filter(|_| socket.send(&bytes)).count()
+            })
+        };
+        let sent = send(&star.nodes[0], 21) + send(&star.core, PORTS[2]);
+        let sender = sender_of_mac(mac(21));
+        let got = settled_with(&shield, sender, 120);
+        let case = format!("{hook:?}: {got:?} of {sent}");
+        let [only] = &got.senders[..] else { panic!("one sender: {case}") };
+        assert_eq!(only.ifindex, sender, "{case}");
+        assert!(burst_since(start).contains(&only.passed.frames), "{case}");
+        star.core.run(|| assert!(shield.unprotect(PORTS[2]).unwrap()));
+        star.core.run(|| assert!(Shield::reopen(PORTS[2], Direction::Egress).unwrap().is_none()));
+    }
+}
+
 /// Sends at a rate, never more in a burst to make up for time lost; how many, without those for which the flooder has
 /// left no room in the queue of what comes in.
 fn polite(space: &NetNs, index: u32, rate: u32, time: Duration) -> u64 {

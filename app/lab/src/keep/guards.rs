@@ -461,7 +461,10 @@ fn place(
     node: u32,
     budget: &Budget,
 ) -> netloom_ebpf::Result<()> {
-    shield.protect(point.at.index, point.at.direction, node, budget)?;
+    match point.beside {
+        true => shield.protect_beside(point.at.index, node, budget)?,
+        false => shield.protect(point.at.index, point.at.direction, node, budget)?,
+    }
     let Some(switch) = point.switch else { return Ok(()) };
     shield.own(point.at.index, point.mac, points::switch_number(state, switch))
 }

@@ -29,7 +29,8 @@
  * as much, and nothing is charged there: what goes on is charged where it leaves toward the node.
  *
  * Where no interface identifies a sender (at a node's own interface, behind a process that switches), the
- * last four bytes of the frame's source address do.
+ * last four bytes of the frame's source address do. They do so for all frames at a port that a process and the kernel
+ * forward to, since a sender whose frames take both ways has one share.
  *
  * Several CPUs at once may each pass one frame on the same room; all are charged, so the rate
  * holds. A dropped frame reads the buckets and writes only its sender's counters. When the budget
@@ -300,9 +301,9 @@ static __always_inline void count(struct nl_pr_sender *sender, __u64 bytes, bool
 
 /* Sends a copy without an owner in the place of a passing frame. TCP super-frames are received on
  * their sender's time anyway, and others are worth a thread's wake-up. */
-static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender *sender, bool by_sender, __u64 now_ns)
+static __always_inline int pass(struct __sk_buff *skb, const struct nl_pr_sender *sender, bool leaves, __u64 now_ns)
 {
-	if (!by_sender || !NL_READ(sender->excess) || window_of(now_ns) > NL_READ(sender->excess) + 1 ||
+	if (!leaves || !NL_READ(sender->excess) || window_of(now_ns) > NL_READ(sender->excess) + 1 ||
 	    skb->gso_size)
 		return NL_NEXT;
 	/* The copy comes by this program once more at the same port: the mark lets it pass
@@ -348,11 +349,11 @@ static __always_inline int look_ahead(struct __sk_buff *skb, __u32 ifindex, cons
 }
 
 /* Who sent a frame: the interface by which it entered this namespace, or its source address. */
-static __always_inline __u32 sender_key(struct __sk_buff *skb, bool by_sender)
+static __always_inline __u32 sender_key(struct __sk_buff *skb, __u32 at)
 {
 	__u32 key = 0;
 
-	if (by_sender && skb->ingress_ifindex)
+	if (at == NL_PR_AT_PORT && skb->ingress_ifindex)
 		return skb->ingress_ifindex;
 	if (bpf_skb_load_bytes(skb, 8, &key, sizeof(key)))
 		return 0;
@@ -369,8 +370,8 @@ int nl_protect(struct __sk_buff *skb)
 	struct nl_pr_state *state;
 	struct nl_pr_port *port;
 	struct nl_pr_rate *rate;
-	__u32 node;
-	bool by_sender, enters, passed;
+	__u32 node, at;
+	bool enters, passed;
 
 	if (skb->mark == NL_WIRE_MARK)
 		return NL_NEXT;
@@ -387,15 +388,15 @@ int nl_protect(struct __sk_buff *skb)
 	}
 	port = bpf_map_lookup_elem(&nl_pr_ports, &ifindex);
 	/* Of a switch's port both directions may come by here, and one is protected. */
-	if (!port || (port->by_sender && enters))
+	if (!port || (port->at != NL_PR_AT_NODE && enters))
 		return NL_NEXT;
 	node = port->node;
 	rate = bpf_map_lookup_elem(&nl_pr_rates, &node);
 	state = bpf_map_lookup_elem(&nl_pr_state, &node);
 	if (!rate || !state)
 		return NL_NEXT;
-	by_sender = port->by_sender;
-	key = sender_key(skb, by_sender);
+	at = port->at;
+	key = sender_key(skb, at);
 	sender = sender_of(node, key);
 	if (!sender)
 		sender = sender_of(node, 0);
@@ -404,5 +405,5 @@ int nl_protect(struct __sk_buff *skb)
 	now_ns = bpf_ktime_get_ns();
 	passed = passes(state, sender, rate, bytes, now_ns) || finds(skb, node, key, now_ns, true);
 	count(sender, bytes, passed, now_ns);
-	return passed ? pass(skb, sender, by_sender, now_ns) : NL_DROP;
+	return passed ? pass(skb, sender, at != NL_PR_AT_NODE, now_ns) : NL_DROP;
 }

@@ -20,6 +20,8 @@ pub(super) struct Point {
     pub(super) mac: [u8; 6],
     /// The bridge whose port it is: its place in the plan.
     pub(super) switch: Option<SwitchSlot>,
+    /// A process forwards to it, too: only addresses tell who sent a frame.
+    pub(super) beside: bool,
 }
 
 /// The points of a node: one an interface.
@@ -43,7 +45,9 @@ pub(super) fn points_of(state: &State, slot: Slot) -> Vec<Point> {
                 attach::at_interface(state, slot, interface, Direction::Ingress)
             }
         };
-        Point { at, mac: planned.mac, switch: bridge_at(state, link, 1 - side) }
+        let beside = at.direction == Direction::Egress
+            && state.plan.shm_switch_at(&link.ends[1 - side]).is_some();
+        Point { at, mac: planned.mac, switch: bridge_at(state, link, 1 - side), beside }
     };
     here.map(point).collect()
 }

@@ -15,10 +15,16 @@
 /* A window for counting senders: 2^30 ns, about a second. */
 #define NL_PR_WINDOW_BITS 30
 
+/* Where a node is protected: at its own interface, where frames come in; at a switch's port, where they leave, and where the interface
+ * by which they came in tells who sent them; or at such a port where that may be the switch's own process. */
+#define NL_PR_AT_NODE 0
+#define NL_PR_AT_PORT 1
+#define NL_PR_AT_PLUG 2
+
 /* nl_pr_ports: interface index -> the node that its frames are for. */
 struct nl_pr_port {
 	__u32 node;
-	__u32 by_sender; /* whether a frame's ingress interface identifies its sender */
+	__u32 at;
 };
 _Static_assert(sizeof(struct nl_pr_port) == 8, "read as two half words");
 
