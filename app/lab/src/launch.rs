@@ -316,7 +316,7 @@ fn fresh_state(
     }
     let mut state = State {
         images,
-        forms: Forms::of(&plan, allowed(user)),
+        forms: Forms::of(&plan, allowed(user, &plan)),
         wired: BTreeSet::new(),
         tapped: BTreeSet::new(),
         plan,

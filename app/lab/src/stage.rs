@@ -5,6 +5,7 @@ pub(crate) mod absent;
 pub(crate) mod addresses;
 pub(crate) mod allowed;
 pub(crate) mod attach;
+pub(crate) mod hidden_tap;
 pub(crate) mod host;
 pub(crate) mod images;
 pub(crate) mod inits;

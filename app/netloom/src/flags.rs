@@ -415,6 +415,8 @@ pub(crate) const BENCH: &str = "bench";
 pub(crate) enum PortKind {
     /// A tap.
     Tap,
+    /// A tap beside a port at which the kernel forwards.
+    Beside,
     /// A packet socket on an interface of the lab's own.
     Packet,
     /// A packet socket on a card, which also receives frames for other stations.

@@ -110,6 +110,7 @@ mod storage;
 mod strangers;
 mod stubs;
 mod switch;
+mod switch_kernel;
 mod thousand;
 mod time_namespace;
 mod top;

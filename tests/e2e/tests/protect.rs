@@ -282,20 +282,20 @@ fn a_node_without_a_switch_is_protected_too() {
     machine.down();
 }
 
-/// The lab with a switch in shared memory, whose nodes have taps as root.
+/// The lab with a switch in shared memory, among whose nodes the kernel forwards, and the switch's processes what it does not know.
 fn shared_memory(victim: &str) -> String {
     LAB.replace("{s: {}}", "{s: {kind: shm}}").replace("protect: {packets: 2000/s}", victim)
 }
 
 #[test]
-fn a_node_with_a_tap_is_protected_from_the_file_and_while_it_runs() {
+fn a_node_on_a_shared_memory_switch_is_protected_from_the_file_and_while_it_runs() {
     root_only!("floods are stopped by programs in the kernel");
     for later in [false, true] {
         let machine = machine!();
         let budget = if later { "" } else { "protect: {packets: 2000/s}, charge-receive: false" };
         machine.up(&shared_memory(budget));
         let shown = machine.exec("victim", &["ip", "-d", "link", "show", "eth0"]).ok();
-        assert!(shown.contains("tun type tap"), "{shown}");
+        assert!(shown.contains("veth"), "{shown}");
         if later {
             machine.ok("node set victim packets=2000/s");
         }

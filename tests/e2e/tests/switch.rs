@@ -474,10 +474,13 @@ fn whoever_is_killed_nothing_stays() {
 }
 
 #[test]
-fn root_has_taps_and_others_packet_sockets() {
+fn nodes_have_pairs_whose_other_ends_are_ports() {
     let machine = machine!();
     machine.up(LAB);
     let shown = machine.exec("a", &["ip", "-d", "link", "show", "eth0"]).ok();
-    assert_eq!(shown.contains("tun type tap"), is_root(), "{shown}");
+    assert!(shown.contains("veth"), "{shown}");
+    // Root's are ports at which the kernel forwards.
+    let ports = show(&machine)["ports"].clone();
+    assert_eq!(ports[0]["counters"]["sent_in_kernel"].is_u64(), is_root(), "{ports}");
     machine.down();
 }

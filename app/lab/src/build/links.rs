@@ -370,6 +370,9 @@ pub(crate) fn remove_links(
                     }
                     Seat::Port => {
                         remove(spaces.core.as_fd(), link.port_index(side), None, &object)?;
+                        if plan.shm_switch_at(&link.ends[side]).is_some() {
+                            remove(spaces.core.as_fd(), link.beside_index(side), None, &object)?;
+                        }
                     }
                     Seat::Plug | Seat::Guest { .. } | Seat::Host => {}
                 }

@@ -4,12 +4,13 @@
 //! join there, too, if its mode permits. A link that ends in such a switch has a plug at that end: a
 //! process that carries frames between the switch and an interface. The interface is a tap in
 //! the node itself, if taps can be made and nothing has to be between node and switch; otherwise the end in the core
-//! namespace of the link's veth pair, read and written by a packet socket. An interface of the host is read and
-//! written where it is.
+//! namespace of the link's veth pair, read and written by a packet socket. Where the kernel may forward among the switch's
+//! ports ([`planes`]), it is a tap beside that end. An interface of the host is read and written where it is.
 //!
 //! Switches and plugs survive a kill of the lab process, and are restarted when they end. Ports
 //! of a restarted switch continue by themselves; frames of a link without its plug are lost meanwhile.
 
+mod planes;
 mod ports;
 mod process;
 mod rules;
@@ -24,17 +25,20 @@ use netloom_model::Plan;
 use netloom_model::kinds::shm::{ShmSwitch, VdeFolder};
 use netloom_model::merging::KeyChange;
 use netloom_model::plan::port_names::MOST_PORT_NAME;
-use netloom_model::plan::{LinkId, LinkSide, LinkSlot, SwitchSlot};
+use netloom_model::plan::{LinkId, LinkSide, LinkSlot, NodeId, SwitchSlot};
 use netloom_model::plan::{PlannedLink, PlannedSwitch};
 use netloom_switch::control::requests::{Answer, Presence, Request, Shown};
 use netloom_switch::control::{Connection, PATIENCE};
 
+use self::planes::Planes;
 use self::ports::{make_taps, open_interface};
 use self::process::Plug;
 pub use self::rules::SwitchOptions;
 pub(crate) use self::rules::vlan_of;
 use self::rules::{options_text, set_rules};
 use crate::build::keeper::{Context, Fresh, Gone, Ground, Keeper};
+use crate::stage::allowed::allowed;
+use crate::stage::attach;
 use crate::stage::role::{self, Pause, Process, Role, UnlistedProcess};
 use crate::store::state::{Folder, State, make_private_dir, make_shared_dir};
 use crate::{Error, Result, Subject};
@@ -64,6 +68,9 @@ struct Inner {
     vdes: BTreeMap<String, Process>,
     /// Their folders, which outlive them if they are killed.
     vde_folders: BTreeMap<String, PathBuf>,
+    planes: Planes,
+    /// Switches whose process is new, and does not know its ports that are interfaces.
+    untold: BTreeSet<String>,
     pause: Pause,
 }
 
@@ -79,14 +86,15 @@ impl Switches {
         let down = |at: &LinkSlot| context.state.down.contains(&context.state.plan.links[*at].id);
         // A link that is down has no plugs, so that nothing passes.
         let links: Vec<LinkSlot> = links.iter().copied().filter(|at| !down(at)).collect();
-        for index in &links {
-            let link = &context.state.plan.links[*index];
-            for side in [0, 1] {
-                // A plug in the way holds the port and the lock.
-                inner.forget((link.id, side));
-                inner.plug_in(context, link, side)?;
-            }
+        inner.tell_of_ports(context);
+        let plan = &context.state.plan;
+        let ends = links.iter().flat_map(|at| [(&plan.links[*at], 0), (&plan.links[*at], 1)]);
+        let ends: Vec<End<'_>> = ends.collect();
+        for (link, side) in &ends {
+            // A plug in the way holds the port and the lock.
+            inner.forget((link.id, *side));
         }
+        inner.plug_in(context, &ends)?;
         // Plugs join without this lock; others need it meanwhile.
         drop(inner);
         self.await_ports(context, &links)
@@ -262,21 +270,17 @@ impl Keeper for Switches {
     fn adopt(&self, context: &Context<'_>) -> Result<()> {
         let mut inner = self.inner();
         inner.start_switches(context)?;
+        let mut missing = vec![];
         for (link, side) in joined(context.state) {
             let found = process::find_plug(&context.folder.plug_lock(link.id, side))?;
             match found {
                 Some(plug) => drop(inner.plugs.insert((link.id, side), plug)),
-                None => {
-                    // Others go on: a lab with one port less is better than none.
-                    if let Err(e) = inner.plug_in(context, link, side) {
-                        netloom_sys::journal::line(format_args!(
-                            "netloom: {}",
-                            netloom_sys::describe(&e)
-                        ));
-                    }
-                }
+                None => missing.push((link, side)),
             }
         }
+        // Others go on: a lab with one port less is better than none.
+        inner.plug_in(context, &missing).unwrap_or_else(|e| tell(&e));
+        inner.tell_of_ports(context);
         Ok(())
     }
 
@@ -350,7 +354,10 @@ impl Inner {
             let found = process::find_switch(&process::socket(context.folder, &switch.name))?;
             let process = match found {
                 Some(process) => process,
-                None => start_switch(context, &switch.name, options)?,
+                None => {
+                    self.untold.insert(switch.name.clone());
+                    start_switch(context, &switch.name, options)?
+                }
             };
             self.switches.insert(switch.name.clone(), process);
         }
@@ -372,7 +379,7 @@ impl Inner {
         let process = match process::find_plug(&context.folder.vde_lock(&switch.name))? {
             Some(process) => process,
             None => {
-                let text = options_text(&switch.name, options, context.state.user)?;
+                let text = options_text(&switch.name, options, context.state.user, None)?;
                 process::start_vde(context.folder, &switch.name, &path, &text)?
             }
         };
@@ -390,14 +397,74 @@ impl Inner {
         }
     }
 
-    /// Starts the plug of one end of a link, if that end is in such a switch.
-    fn plug_in(&mut self, context: &Context<'_>, link: &PlannedLink, side: usize) -> Result<()> {
+    /// Tells new processes of switches what the ones before them knew of ports that are interfaces. If one could not take over
+    /// the programs, its ports join again.
+    fn tell_of_ports(&mut self, context: &Context<'_>) {
+        for switch in std::mem::take(&mut self.untold) {
+            let told = self.planes.tell(context, &switch);
+            let again = match &told {
+                Ok(true) => vec![],
+                _ => self.beside(context.state, &switch),
+            };
+            for (link, side) in &again {
+                self.forget((link.id, *side));
+            }
+            let failed = self.plug_in(context, &again).err();
+            failed.or(told.err()).iter().for_each(tell);
+        }
+    }
+
+    /// The ends of links in a switch that have a plug, and may be at interfaces.
+    fn beside<'a>(&self, state: &'a State, switch: &str) -> Vec<End<'a>> {
+        let of = |(link, side): &End<'_>| {
+            let at = state.plan.shm_switch_at(&link.ends[*side]);
+            at.is_some_and(|slot| state.plan.switches[slot].name == switch)
+                && self.plugs.contains_key(&(link.id, *side))
+                && planes::interfaces(state, link, *side).is_some()
+        };
+        joined(state).filter(of).collect()
+    }
+
+    /// Starts the plugs of those of these ends of links that are in such a switch. All are tried; one reason is enough.
+    fn plug_in(&mut self, context: &Context<'_>, ends: &[End<'_>]) -> Result<()> {
         let plan = &context.state.plan;
-        let Some(switch) = plan.shm_switch_at(&link.ends[side]) else { return Ok(()) };
-        let (kind, fd) = open_interface(context, link, side)?;
-        let name = plan.port_name(link, side);
+        let mut of: BTreeMap<SwitchSlot, Vec<End<'_>>> = BTreeMap::new();
+        for end in ends {
+            if let Some(switch) = plan.shm_switch_at(&end.0.ends[end.1]) {
+                of.entry(switch).or_default().push(*end);
+            }
+        }
+        let mut failed = None;
+        for (switch, ends) in of {
+            let switch = &plan.switches[switch].name;
+            // A kernel that does not forward leaves the switch as it was before.
+            let mut taps = self.planes.join(context, switch, &ends).unwrap_or_else(|e| {
+                tell(&e);
+                BTreeMap::new()
+            });
+            for end in ends {
+                let tap = taps.remove(&(end.0.id, end.1));
+                failed = self.start_plug(context, end, switch, tap).err().or(failed);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Starts the plug of an end of a link at a tap beside its port, or at the interface that it has.
+    fn start_plug(
+        &mut self,
+        context: &Context<'_>,
+        (link, side): End<'_>,
+        switch: &str,
+        tap: Option<OwnedFd>,
+    ) -> Result<()> {
+        let (kind, fd) = match tap {
+            Some(tap) => ("beside", tap),
+            None => open_interface(context, link, side)?,
+        };
+        let name = context.state.plan.port_name(link, side);
         let lock = context.folder.plug_lock(link.id, side);
-        let socket = process::socket(context.folder, &plan.switches[switch].name);
+        let socket = process::socket(context.folder, switch);
         let plug = Plug { lock: &lock, switch: &socket, name: &name, kind };
         self.plugs.insert((link.id, side), process::start_plug(&plug, fd)?);
         Ok(())
@@ -432,15 +499,21 @@ impl Inner {
     /// Starts all missing processes, plugs only if their interface is present.
     fn restore(&mut self, context: &Context<'_>) -> Result<()> {
         self.start_switches(context)?;
-        let mut failed = None;
-        for (link, side) in joined(context.state) {
-            if !self.plugs.contains_key(&(link.id, side)) {
-                // The rest is tried all the same; one reason is enough.
-                failed = self.plug_in(context, link, side).err().or(failed);
-            }
-        }
-        failed.map_or(Ok(()), Err)
+        let missing: Vec<End<'_>> = joined(context.state)
+            .filter(|(link, side)| !self.plugs.contains_key(&(link.id, *side)))
+            .collect();
+        let done = self.plug_in(context, &missing);
+        self.tell_of_ports(context);
+        done
     }
+}
+
+/// An end of a link.
+type End<'a> = (&'a PlannedLink, usize);
+
+/// Writes to the lab's log what a lab goes on without.
+fn tell(error: &Error) {
+    netloom_sys::journal::line(format_args!("netloom: {}", netloom_sys::describe(error)));
 }
 
 /// The ends of links that are in shared-memory switches.
@@ -462,8 +535,20 @@ fn start_switch(context: &Context<'_>, name: &str, options: &ShmSwitch) -> Resul
     make_shared_dir(&process::socket(context.folder, name))?;
     // Later processes have the rules in their state, with what was changed by hand.
     let fresh = !state.exists();
-    let text = options_text(name, options, context.state.user)?;
-    let process = process::start_switch(context.folder, name, &text)?;
+    let space = match allowed(context.state.user, &context.state.plan).planes {
+        true => attach::open(context.inits, NodeId::CORE)?,
+        false => None,
+    };
+    // An interface that was made just now is in no programs.
+    let before = |(link, side)| planes::interfaces(context.state, link, side).filter(|_| !fresh);
+    let of_this = |(link, side): &(&PlannedLink, usize)| {
+        let at = context.state.plan.shm_switch_at(&link.ends[*side]);
+        at.is_some_and(|slot| context.state.plan.switches[slot].name == name)
+    };
+    let plane =
+        space.as_ref().map(|_| joined(context.state).filter(of_this).filter_map(before).collect());
+    let text = options_text(name, options, context.state.user, plane)?;
+    let process = process::start_switch(context.folder, name, &text, space)?;
     if fresh && let Err(e) = set_rules(context.folder, name, options) {
         // With only a part of its rules it would pass frames that it must not pass.
         process.end();

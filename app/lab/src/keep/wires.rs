@@ -166,7 +166,7 @@ impl Wires {
             _ => return None,
         }
         let late = gets_frames_first(context, link).is_some() || reads_sockets(context, link);
-        wired_form(link, allowed(context.state.user), late)
+        wired_form(link, allowed(context.state.user, &context.state.plan), late)
     }
 
     /// Whether a direction has a wire.

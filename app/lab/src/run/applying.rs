@@ -322,7 +322,7 @@ impl Running {
                 add_group(&mut state.groups, plan, node);
             }
             for link in plan.links.iter().filter(|link| merged.added.links.contains(&link.id)) {
-                let form = LinkForm::of(plan, link, allowed(state.user));
+                let form = LinkForm::of(plan, link, allowed(state.user, plan));
                 state.forms.set(link.id, form);
                 if !nodes {
                     state.unfinished.insert(link.id);

@@ -47,7 +47,7 @@ impl Running {
         let mut next = State::clone(&old);
         let at = next.plan.add_link(new).map_err(invalid)?;
         let (id, name) = (next.plan.links[at].id, next.plan.links[at].name.clone());
-        let form = LinkForm::of(&next.plan, &next.plan.links[at], allowed(next.user));
+        let form = LinkForm::of(&next.plan, &next.plan.links[at], allowed(next.user, &next.plan));
         next.forms.set(id, form);
         // The next lab process removes it, if this one is killed before it is whole.
         next.unfinished.insert(id);
@@ -322,18 +322,23 @@ fn moved_end(state: &State, link: &PlannedLink) -> Option<String> {
 pub(crate) fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> Result<()> {
     let object = format!("link {:?}", link.name);
     for side in [0, 1] {
-        let (space, index) = match state.seat(link, side) {
+        let (space, indexes) = match state.seat(link, side) {
             Seat::Node { node, interface } => {
                 let node = &state.plan.nodes[node];
-                (node.id, node.interfaces[interface].index)
+                (node.id, vec![node.interfaces[interface].index])
             }
-            Seat::Port => (NodeId::CORE, link.port_index(side)),
+            Seat::Port if state.plan.shm_switch_at(&link.ends[side]).is_some() => {
+                (NodeId::CORE, vec![link.port_index(side), link.beside_index(side)])
+            }
+            Seat::Port => (NodeId::CORE, vec![link.port_index(side)]),
             Seat::Plug | Seat::Guest { .. } | Seat::Host => continue,
         };
         attach::run_in_living(inits, space, &object, || {
             let mut socket = Socket::open().map_err(Error::of(&object, "open a netlink socket"))?;
             let mut batch = Batch::new();
-            batch.push_tolerant(object.as_str(), &DeleteLink::new(index));
+            for index in indexes {
+                batch.push_tolerant(object.as_str(), &DeleteLink::new(index));
+            }
             spaces::run(&mut socket, &mut batch, &object, "remove")
         })?;
     }

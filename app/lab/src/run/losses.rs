@@ -132,6 +132,9 @@ pub(super) fn indexes(state: &State, link: &PlannedLink) -> Vec<u32> {
         }
         // A link straight between two nodes has nothing there.
         _ if state.seat(link, side) != Seat::Port => vec![],
+        _ if state.plan.shm_switch_at(&link.ends[side]).is_some() => {
+            vec![link.port_index(side), link.beside_index(side)]
+        }
         _ => vec![link.port_index(side)],
     };
     [0, 1].into_iter().flat_map(of).collect()
@@ -170,6 +173,11 @@ pub(super) fn of_link(
                 vec![(end(from), inner(from)), (inner(to), into(to))]
             }
             LinkForm::Beside => beside(state, link, between, from, &end),
+            // What comes to a shared-memory switch may go on by a tap beside the port, whose queue may be full.
+            _ if state.plan.shm_switch_at(&link.ends[to]).is_some() => {
+                let beside = between.in_core(link.beside_index(to));
+                vec![(end(from), into(to)), (beside, None)]
+            }
             _ => vec![(end(from), into(to))],
         };
         let name = &state.plan.end_text(&link.ends[from]);

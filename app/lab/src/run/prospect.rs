@@ -95,7 +95,8 @@ pub(crate) fn look(
     let before = folder.read_before()?;
     let made = folder.read_made()?.filter(|made| made.plan.digest == state.plan.digest);
     let form = |link: &PlannedLink| state.form(link);
-    let machine = Machine { there, form: &form, allowed: allowed(state.user), hides: &hides };
+    let machine =
+        Machine { there, form: &form, allowed: allowed(state.user, &wanted), hides: &hides };
     let earlier = before.as_ref().map(|state| &state.plan);
     let merged = match &made {
         Some(made) => merge_over(&made.plan, &state.plan, earlier, &wanted, &machine, keep_drift),

@@ -1,6 +1,7 @@
 //! Capabilities of this machine and user: possible forms of links, and limits that can be set.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use netloom_model::Plan;
 use netloom_model::plan::PlannedNode;
@@ -14,8 +15,13 @@ use crate::{Error, Result};
 const TUN: &str = "/dev/net/tun";
 
 /// In a user namespace (`user`) no BPF program may be attached.
-pub(crate) fn allowed(user: bool) -> Allowed {
-    Allowed { programs: !user, taps: Path::new(TUN).exists() }
+pub(crate) fn allowed(user: bool, plan: &Plan) -> Allowed {
+    static PLANES: OnceLock<bool> = OnceLock::new();
+    // Programs are loaded for that: only labs that have use for it wait for it.
+    let has_use = !user && plan.switches.iter().any(|switch| switch.kind.as_shm().is_some());
+    let can = || netloom_ebpf::feature::flow_supported().is_ok();
+    let planes = has_use && *PLANES.get_or_init(can);
+    Allowed { programs: !user, taps: Path::new(TUN).exists(), planes }
 }
 
 /// The cgroup hierarchies in which limits can be set; an error if the plan has limits and there is none.

@@ -75,7 +75,22 @@ pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -
             .and_then(|named| named.give(None, Some(group)))
             .with_context(|| format!("{socket:?}: give it to group {group}"))?;
     }
-    settle(&[listener.as_fd()])?;
+    let plane = match options.plane {
+        Some(ports) => {
+            let space = take_stdin().context("the network namespace of its ports")?;
+            detach(&[listener.as_fd(), space.as_fd()])?;
+            // It needs its capabilities for that, and none for what it keeps there later.
+            netloom_switch::Plane::open(space, &ports).map(Some).unwrap_or_else(|e| {
+                netloom_sys::journal::line(format_args!("{}", netloom_sys::describe(&e)));
+                None
+            })
+        }
+        None => {
+            detach(&[listener.as_fd()])?;
+            None
+        }
+    };
+    caps::drop_all()?;
     let options = netloom_switch::Options {
         mode: options.mode,
         group: options.group,
@@ -83,7 +98,7 @@ pub(crate) fn switch(starter: i32, socket: &Path, state: &Path, options: &str) -
         ageing: options.ageing,
         ..netloom_switch::Options::default()
     };
-    netloom_switch::serve(listener, socket, state, &options)?;
+    netloom_switch::serve_beside(plane, listener, socket, state, &options)?;
     Ok(0)
 }
 
@@ -108,6 +123,7 @@ pub(crate) fn plug(
     let port = take_stdin().context("its port")?;
     let kind = match kind {
         PortKind::Tap => Kind::Tap,
+        PortKind::Beside => Kind::Beside,
         PortKind::Packet => Kind::Packet,
         PortKind::Ring => Kind::Ring,
         PortKind::Guest => Kind::Guest,

@@ -11,7 +11,7 @@ use crate::lab::{End, Lab};
 use crate::plan::tests::property::any_lab;
 use crate::plan::{LinkSlot, PlannedNode, Slot, plan};
 
-const ALLOWED: Allowed = Allowed { programs: true, taps: true };
+const ALLOWED: Allowed = Allowed { programs: true, taps: true, planes: false };
 
 fn of(text: &str) -> Plan {
     plan(&crate::parse("t.yaml", text.as_bytes(), "t").unwrap()).unwrap()
@@ -222,7 +222,7 @@ fn children_and_links_go_with_a_node_that_is_made_anew() {
 #[test]
 fn a_wire_is_put_into_a_living_link_unless_machines_hold_both_ends() {
     let wish = SITES.replace("- [r1, web]", "- {ends: [r1, web], delay: 5ms}");
-    let user = Allowed { programs: false, taps: true };
+    let user = Allowed { programs: false, taps: true, planes: false };
     let there = merged_after(&of(SITES), None, &of(&wish), user).unwrap();
     let words: Vec<String> = there.steps.iter().map(Step::words).collect();
     assert_eq!(words, ["~ link r1:eth1--web:eth0: delay 5ms, was none"]);
@@ -449,7 +449,7 @@ proptest! {
         settle(&mut b, &settings.1);
         let (Ok(running), Ok(wanted)) = (plan(&a), plan(&b)) else { return Err(TestCaseError::reject("no plan")) };
         assert_distinct(&running);
-        let allowed = Allowed { programs: !user, taps: true };
+        let allowed = Allowed { programs: !user, taps: true, planes: false };
         let found = merged_after(&running, None, &wanted, allowed).unwrap();
         prop_assert_eq!(content(&found.target), content(&wanted));
         assert_distinct(&found.target);

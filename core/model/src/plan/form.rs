@@ -29,6 +29,9 @@ const FIRST_FAR: u32 = 500_000;
 /// Index of the interface by which hosts ask each other whether they are there.
 pub const PRESENCE: u32 = FIRST_FAR - 1;
 
+/// Index of the first tap beside a port of a shared-memory switch.
+const FIRST_BESIDE: u32 = 600_000;
+
 /// The prefix of hidden interfaces' names.
 pub const HIDDEN: &str = "nlw";
 
@@ -39,6 +42,8 @@ pub struct Allowed {
     pub programs: bool,
     /// Persistent taps may be made.
     pub taps: bool,
+    /// The kernel may forward among ports of shared-memory switches.
+    pub planes: bool,
 }
 
 /// How a link is made.
@@ -113,6 +118,9 @@ impl LinkForm {
             LinkForm::Wired
         } else if link.is_impaired() && link.is_direct() {
             LinkForm::Joined
+        } else if allowed.planes && plan.machine_of(link).is_none() {
+            // Programs redirect within one namespace, which is the core.
+            LinkForm::Pair
         } else if allowed.programs && allowed.taps && can_be_tap(plan, link) {
             LinkForm::Tap
         } else {
@@ -373,6 +381,21 @@ impl PlannedLink {
     /// Name of the same.
     pub fn far_name(&self, side: usize) -> String {
         format!("nlv{}", number_of((self.id, side)))
+    }
+
+    /// Index in the core namespace of the tap beside the port at an end that is in a shared-memory switch.
+    pub fn beside_index(&self, side: usize) -> u32 {
+        PlannedLink::beside_of_port(self.port_index(side))
+    }
+
+    /// The same by the index of the port.
+    pub fn beside_of_port(port: u32) -> u32 {
+        port.saturating_sub(FIRST_PORT).saturating_add(FIRST_BESIDE)
+    }
+
+    /// Name of the same.
+    pub fn beside_name(&self, side: usize) -> String {
+        format!("nlt{}", number_of((self.id, side)))
     }
 
     /// The node's end of a link, the first if both are: positions of the node and of its interface.

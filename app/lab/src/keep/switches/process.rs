@@ -35,11 +35,16 @@ pub(super) fn find_switch(socket: &Path) -> Result<Option<Process>> {
     Ok(Process::known(Role::Switch, socket, pid, still)?.map(|(process, ())| process))
 }
 
-/// Starts a switch with its options.
-pub(super) fn start_switch(folder: &Folder, switch: &str, options: &str) -> Result<Process> {
+/// Starts a switch with its options, and with the network namespace in which the kernel forwards among its ports.
+pub(super) fn start_switch(
+    folder: &Folder,
+    switch: &str,
+    options: &str,
+    space: Option<OwnedFd>,
+) -> Result<Process> {
     let (socket, state) = (socket(folder, switch), folder.switch_state(switch));
     let words = [socket.as_os_str(), state.as_os_str(), OsStr::new(options)];
-    role::start(Role::Switch, &words, None, "start a switch", || find_switch(&socket))
+    role::start(Role::Switch, &words, space, "start a switch", || find_switch(&socket))
 }
 
 /// The process of a plug, or of what offers a switch to clients of VDE, if it lives.
@@ -91,7 +96,7 @@ pub(super) struct Plug<'a> {
     pub(super) switch: &'a Path,
     /// The port's name on the switch.
     pub(super) name: &'a str,
-    /// The kind of its descriptor: `tap`, `packet`, or `ring` for a card.
+    /// The kind of its descriptor: `tap`, `beside` for a tap beside a port, `packet`, or `ring` for a card.
     pub(super) kind: &'a str,
 }
 

@@ -28,10 +28,19 @@ pub struct SwitchOptions {
     pub arena: u32,
     /// Seconds after which the switch forgets an address.
     pub ageing: u32,
+    /// The kernel forwards among its ports, in the network namespace that is its standard input: where programs of an earlier
+    /// process may be, as pairs of a port's interface and the tap beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plane: Option<Vec<(u32, u32)>>,
 }
 
 /// In an ordinary user's lab (`user`) groups of the machine are not those of the same numbers.
-pub(super) fn options_text(switch: &str, options: &ShmSwitch, user: bool) -> Result<String> {
+pub(super) fn options_text(
+    switch: &str,
+    options: &ShmSwitch,
+    user: bool,
+    plane: Option<Vec<(u32, u32)>>,
+) -> Result<String> {
     let object = format!("switch {switch:?}");
     let group = options.group.as_deref().map(|g| number_in("/etc/group", "group", g, &object));
     let group = group.transpose()?;
@@ -41,8 +50,8 @@ pub(super) fn options_text(switch: &str, options: &ShmSwitch, user: bool) -> Res
         );
         return Err(Error::Invalid { object: object.into(), reason });
     }
-    let options =
-        SwitchOptions { mode: options.mode, group, arena: options.arena, ageing: options.ageing };
+    let ShmSwitch { mode, arena, ageing, .. } = *options;
+    let options = SwitchOptions { mode, group, arena, ageing, plane };
     serde_json::to_string(&options).map_err(Error::at(object, "encode its options"))
 }
 

@@ -4,8 +4,8 @@ use crate::parse;
 use crate::plan::form::{Allowed, Forms, LinkForm, Seat, sides_to_remake, wired_form};
 use crate::plan::{Plan, PlanError, Slot, plan};
 
-const ALL: Allowed = Allowed { programs: true, taps: true };
-const USER: Allowed = Allowed { programs: false, taps: true };
+const ALL: Allowed = Allowed { programs: true, taps: true, planes: false };
+const USER: Allowed = Allowed { programs: false, taps: true, planes: false };
 
 fn planned(switch: &str, links: &str) -> Result<Plan, PlanError> {
     let text = format!(
@@ -37,6 +37,7 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
     let card = Seat::Guest { node: Slot::new(3), interface: 0 };
     let w0 = Seat::Node { node: Slot::new(4), interface: 0 };
     let no_taps = Allowed { taps: false, ..ALL };
+    let planes = Allowed { planes: true, ..ALL };
     for (switch, link, allowed, form, seats) in [
         (BRIDGE, "[a, s]", ALL, LinkForm::Pair, [a1, Seat::Port]),
         (BRIDGE, "{ends: [a, s], delay: 1ms}", ALL, LinkForm::Pair, [a1, Seat::Port]),
@@ -48,6 +49,10 @@ fn each_link_has_the_form_of_its_ends_and_of_the_machine() {
         (SHM, "[a, s]", ALL, LinkForm::Tap, [a1, Seat::Plug]),
         (SHM, "[a, s]", no_taps, LinkForm::Pair, [a1, Seat::Port]),
         (SHM, "[a, s]", USER, LinkForm::Pair, [a1, Seat::Port]),
+        (SHM, "[a, s]", planes, LinkForm::Pair, [a1, Seat::Port]),
+        (SHM, "{ends: [a, s], loss: 1%}", planes, LinkForm::Wired, [a1, Seat::Port]),
+        (SHM, "[v, s]", planes, LinkForm::Guest, [card, Seat::Plug]),
+        (BRIDGE, "[a, s]", planes, LinkForm::Pair, [a1, Seat::Port]),
         (SHM, "[p, s]", ALL, LinkForm::Pair, [p0, Seat::Port]),
         (SHM, "{ends: [a, s], loss: 1%}", ALL, LinkForm::Wired, [a1, Seat::Port]),
         (SHM, "[v, s]", ALL, LinkForm::Guest, [card, Seat::Plug]),
