@@ -171,7 +171,7 @@ function When({ now, at, setAt }: { now: number; at: number | null; setAt: (at: 
 export function Marker({ store, marked, mark }: { store: Store; marked: { title: string; live?: boolean } | null; mark: Marking }) {
   const [text, setText] = useState("");
   const [what, setWhat] = useState<string[] | null>(null);
-  const [found, setFound] = useState({ count: 0, more: false });
+  const [found, setFound] = useState<{ count: number; more: boolean } | null>(null);
   const [at, setAt] = useState<number | null>(null);
   // An answer may come after the end, before that is drawn.
   const goes = useRef(false);
@@ -204,7 +204,7 @@ export function Marker({ store, marked, mark }: { store: Store; marked: { title:
         onSubmit={(event) => {
           event.preventDefault();
           const words = question(text, store);
-          setFound({ count: 0, more: false });
+          setFound(null);
           goes.current = true;
           setWhat(words);
           mark({ title: text, marks: new Map(), live: true });
@@ -223,7 +223,7 @@ export function Marker({ store, marked, mark }: { store: Store; marked: { title:
         {(marked !== null || what !== null) && <button type="button" id="unmark" onClick={stop}>Clear</button>}
       </form>
       {what !== null && !why && (
-        <p role="status">{found.count === 0 ? "No such packet" : `${found.more ? "More than " : ""}${things(found.count, "packet")}`}{at === null ? ` in the last ${WINDOW_MS / 1000} s` : ` in ${WINDOW_MS / 1000} s until ${clock(at)}`}</p>
+        <p role="status">{!found ? "Looking" : found.count === 0 ? "No such packet" : `${found.more ? "More than " : ""}${things(found.count, "packet")}`}{at === null ? ` in the last ${WINDOW_MS / 1000} s` : ` in ${WINDOW_MS / 1000} s until ${clock(at)}`}</p>
       )}
       {what !== null && !why && <When now={store.time} at={at} setAt={setAt} />}
       {what === null && marked !== null && <p role="status">{shown(marked.title)}</p>}
