@@ -143,7 +143,12 @@ impl<F: Facts> Walker<'_, F> {
             None => {
                 let text =
                     format!("no rule of nftables in node {name} accepts the packet at {hook}");
-                let accept = format!("nft add rule {family} {table} {chain} {}", self.accepting());
+                // Tables of ARP know neither addresses of packets nor ports.
+                let accepting = match family {
+                    "arp" => "accept".to_owned(),
+                    _ => self.accepting(),
+                };
+                let accept = format!("nft add rule {family} {table} {chain} {accepting}");
                 Cause::new(CauseName::NftDrop, place, text)
                     .evidence(rule(node, by))
                     .mend(self.exec(name, &accept))

@@ -179,12 +179,13 @@ fn ct(key: u32) -> Field {
 fn payload(base: u32, offset: u32, length: u32, protocol: &str, family: Family) -> Field {
     let icmp = matches!(protocol, "icmp" | "icmpv6");
     match (base, offset, length) {
-        (1, 12, 4) => field("ip saddr", Form::V4),
-        (1, 16, 4) => field("ip daddr", Form::V4),
+        // Of a prefix of whole bytes nft(8) compares these alone.
+        (1, 12, 1..=4) if family != Family::Ip6 => field("ip saddr", Form::V4),
+        (1, 16, 1..=4) if family != Family::Ip6 => field("ip daddr", Form::V4),
         (1, 9, 1) if family != Family::Ip6 => field("ip protocol", Form::Protocol),
         (1, 8, 1) if family != Family::Ip6 => field("ip ttl", Form::Number),
-        (1, 8, 16) => field("ip6 saddr", Form::V6),
-        (1, 24, 16) => field("ip6 daddr", Form::V6),
+        (1, 8, 4..=16) => field("ip6 saddr", Form::V6),
+        (1, 24, 4..=16) => field("ip6 daddr", Form::V6),
         (1, 6, 1) => field("ip6 nexthdr", Form::Protocol),
         (2, 0, 1) if icmp => field(&format!("{protocol} type"), Form::Number),
         (2, 0, 2) => field(&format!("{protocol} sport"), Form::Number),
@@ -208,7 +209,7 @@ fn says_family(rest: &[Expression]) -> bool {
     let Some(Expression::Payload { base: 1, offset, length, .. }) = rest.first() else {
         return false;
     };
-    matches!((offset, length), (12 | 16, 4) | (8 | 24, 16))
+    matches!((offset, length), (12 | 16, 1..=4) | (8 | 24, 4..=16))
 }
 
 fn compared(field: &Field, operation: u32, value: &[u8]) -> String {
@@ -222,7 +223,10 @@ fn compared(field: &Field, operation: u32, value: &[u8]) -> String {
     if let Some(mask) = &field.mask {
         match (field.form, prefix(mask)) {
             (Form::V4 | Form::V6, Some(bits)) => _ = write!(text, "/{bits}"),
-            _ => text = format!("{} & {} {operation}{}", field.words, hex(mask), hex(value)),
+            _ => {
+                let operation = if operation.is_empty() { "== " } else { operation };
+                text = format!("{} & {} {operation}{}", field.words, hex(mask), hex(value));
+            }
         }
     }
     text
@@ -340,4 +344,55 @@ fn hex(value: &[u8]) -> String {
 
 fn printable(name: &str) -> String {
     name.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(steps: Vec<Expression>) -> String {
+        let chain = Chain {
+            family: Family::Inet,
+            table: "t".into(),
+            name: "c".into(),
+            attached: None,
+            rules: vec![],
+        };
+        let named = Named { rules: &Ruleset::default(), chain: &chain };
+        rule(&Rule { handle: 1, steps }, &named)
+    }
+
+    fn payload(base: u32, offset: u32, length: u32) -> Expression {
+        Expression::Payload { base, offset, length, to: 1 }
+    }
+
+    fn is(operation: u32, value: &[u8]) -> Expression {
+        Expression::Cmp { from: 1, operation, value: value.to_vec() }
+    }
+
+    #[test]
+    fn a_prefix_of_whole_bytes_is_one() {
+        let drop = || Expression::Verdict(Verdict::Drop);
+        let nfproto = |family| [Expression::Meta { key: 15, to: 1 }, is(0, &[family])];
+        let of = |family, offset, value: &[u8]| {
+            let length = u32::try_from(value.len()).unwrap();
+            let mut steps = nfproto(family).to_vec();
+            steps.extend([payload(1, offset, length), is(0, value), drop()]);
+            said(steps)
+        };
+        assert_eq!(of(2, 12, &[10]), "ip saddr 10.0.0.0/8 drop");
+        assert_eq!(of(2, 16, &[192, 0, 2]), "ip daddr 192.0.2.0/24 drop");
+        assert_eq!(of(2, 16, &[192, 0, 2, 1]), "ip daddr 192.0.2.1 drop");
+        assert_eq!(of(10, 24, &[0x20, 1, 0xd, 0xb8]), "ip6 daddr 2001:db8::/32 drop");
+    }
+
+    #[test]
+    fn bits_are_compared_with_an_operator() {
+        let bits = |operation, value: u8| {
+            let mask = Expression::Bitwise { from: 1, to: 1, mask: vec![0x12], xor: vec![0] };
+            said(vec![payload(2, 13, 1), mask, is(operation, &[value])])
+        };
+        assert_eq!(bits(0, 0x12), "tcp flags & 0x12 == 0x12");
+        assert_eq!(bits(1, 0), "tcp flags & 0x12 != 0x00");
+    }
 }
