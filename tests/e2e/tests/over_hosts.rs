@@ -71,11 +71,7 @@ impl Hosts {
             .replace(", netloom, ", &format!(", {}, ", Binary::find().path().display()));
         for host in HOSTS {
             let own = self.runtime(host).display().to_string();
-            let (old, new) = (
-                "NETLOOM_RUNTIME_DIR=",
-                format!("NETLOOM_DATA_DIR={own}-data, NETLOOM_RUNTIME_DIR={own}"),
-            );
-            text = text.replace(&format!("{old}/run/netloom-{host}"), &new);
+            text = text.replace(&format!("/run/netloom-{host}"), &own);
         }
         text
     }

@@ -62,6 +62,10 @@ pub(crate) fn record(lab: Option<&str>, verb: &Record, on: &Path) -> Result<i32>
                         .map(|line| format!("host {:?}: {line}\n", host.name))
                         .collect::<String>(),
                 )?;
+                if ended != 0 {
+                    // Its agent has written the reason to standard error.
+                    tell_line!("netloom: host {:?} refuses", host.name);
+                }
             }
             Err(trouble) => troubles.push(trouble),
         }
