@@ -137,10 +137,10 @@ pub(crate) fn run(options: Options, programs: &Programs) -> Result<Report> {
 
 /// All searches.
 fn cells(quick: bool) -> Vec<Cell> {
-    use Who::{Auto, Dumpcap, Sink, Tcpdump};
+    use Who::{Auto, Dumpcap, Sink, Tcpdump, Whole};
     let chosen: [(Case, &[Who]); 3] = match quick {
         true => [
-            (OTHERS, &[Sink, Auto, Tcpdump, Dumpcap]),
+            (OTHERS, &[Sink, Auto, Whole, Tcpdump, Dumpcap]),
             (OWN, &[Auto, Tcpdump]),
             (STORED, &[Sink, Tcpdump]),
         ],
@@ -325,9 +325,9 @@ fn ceiling(results: &Results, report: &mut Report) {
     if !results.searches.contains_key(&Cell { case: OTHERS, who: Who::Nobody }) {
         return;
     }
-    let [nobody, tcpdump, ours] = [Who::Nobody, Who::Tcpdump, Who::Auto].map(rates);
-    let [given, of_tcpdump, of_ours] =
-        [Who::Nobody, Who::Tcpdump, Who::Auto].map(|who| who.given(SMALL));
+    let all = [Who::Nobody, Who::Tcpdump, Who::Auto, Who::Whole];
+    let [nobody, tcpdump, ours, whole] = all.map(rates);
+    let [given, of_tcpdump, of_ours, of_whole] = all.map(|who| who.given(SMALL));
     report.value("passing60_ceiling_mpps", &nobody);
     report.ratio(
         "passing60_ceiling_vs_tcpdump",
@@ -335,7 +335,8 @@ fn ceiling(results: &Results, report: &mut Report) {
         side(&of_tcpdump, &tcpdump),
     );
     report.ratio("passing60_vs_ceiling", side(&of_ours, &ours), side(&given, &nobody));
-    for (name, rates) in [("netloom", &ours), ("tcpdump", &tcpdump)] {
+    report.ratio("passing60_vs_own", side(&of_ours, &ours), side(&of_whole, &whole));
+    for (name, rates) in [("netloom", &ours), ("own", &whole), ("tcpdump", &tcpdump)] {
         // Nanoseconds of the core for a frame, with a capturer and without.
         let costs: Vec<f64> =
             rates.iter().zip(&nobody).map(|(with, without)| 1e3 / with - 1e3 / without).collect();
@@ -410,6 +411,7 @@ mod tests {
             "passing60_vs_tcpdump",
             "passing60_vs_dumpcap",
             "passing60_vs_ceiling",
+            "passing60_vs_own",
             "own60_vs_tcpdump",
             "stored60_vs_tcpdump",
         ] {

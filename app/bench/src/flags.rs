@@ -78,6 +78,8 @@ enum Experiment {
     Guard,
     /// What people wait for: nodes from images, images that are fetched, what leaves by pasta.
     People,
+    /// What it costs to be looked at: page, stream of events, `top`, metrics.
+    See,
     /// Frames through a virtual machine's card, and streams between two machines.
     Vm,
 }
@@ -138,6 +140,7 @@ impl Cli {
             Experiment::Record => crate::record::run(options, programs),
             Experiment::Guard => crate::guard::run(options, programs),
             Experiment::People => crate::people::run(options, programs),
+            Experiment::See => crate::see::run(options, programs),
             Experiment::Vm => crate::vm::run(options, programs),
         }
     }

@@ -39,6 +39,7 @@ mod report;
 mod rounds;
 mod router;
 mod running;
+mod see;
 mod settle;
 mod slice;
 mod sweeper;

@@ -7,6 +7,7 @@
 
 mod arrived;
 mod bells;
+mod breathe;
 mod burn;
 mod calls;
 mod clock;
@@ -84,6 +85,7 @@ pub(crate) fn peer(args: &[String]) -> Result<()> {
         ["spin", time] => object(&burn::spin(seconds(time)?)),
         ["bells", time] => object(&bells::ping(seconds(time)?, false)?),
         ["bells-apart", time] => object(&bells::ping(seconds(time)?, true)?),
+        ["breathe"] => breathe::breathe()?,
         ["hold", time] => object(&burn::hold(seconds(time)?)?),
         ["frames", interface, mac, from, to, path, time] => {
             let frame = burn::frame(mac, from, to)?;

@@ -37,6 +37,8 @@ pub(super) enum Who {
     Fast,
     /// netloom's own choice, which never changes the network.
     Auto,
+    /// The same with `--own`: without the filter that leaves out what netloom itself sends.
+    Whole,
     /// netloom with packet socket rings.
     Tpacket,
     /// netloom with libpcap.
@@ -50,10 +52,11 @@ pub(super) enum Who {
 
 impl Who {
     /// All capturers.
-    pub(super) const ALL: [Who; 8] = [
+    pub(super) const ALL: [Who; 9] = [
         Who::Sink,
         Who::Fast,
         Who::Auto,
+        Who::Whole,
         Who::Tpacket,
         Who::Pcap,
         Who::Tcpdump,
@@ -66,6 +69,7 @@ impl Who {
             Who::Sink => "netloom --sink",
             Who::Fast => "netloom --fast",
             Who::Auto => "netloom",
+            Who::Whole => "netloom --own",
             Who::Tpacket => "netloom, tpacket",
             Who::Pcap => "netloom, pcap",
             Who::Tcpdump => "tcpdump",
@@ -83,6 +87,7 @@ impl Who {
             }
             Who::Fast => ("xdp-ring in, tc-ring out, all frames pass; --ring 64MiB", "pcapng"),
             Who::Auto => ("tc-ring, all frames pass; --ring 64MiB", "pcapng"),
+            Who::Whole => ("tc-ring, all frames pass, nothing left out; --ring 64MiB", "pcapng"),
             Who::Tpacket => ("--engine tpacket --ring 64MiB", "pcapng"),
             Who::Pcap => ("--engine pcap --ring 64MiB", "pcapng"),
             Who::Tcpdump => ("a process for each interface; -B 65536", "pcap"),
@@ -117,10 +122,12 @@ impl Who {
     /// Its message once it captures this many interfaces.
     fn begun(self, interfaces: usize) -> &'static str {
         match self {
-            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap if interfaces > 1 => {
+            Who::Sink | Who::Fast | Who::Auto | Who::Whole | Who::Tpacket | Who::Pcap
+                if interfaces > 1 =>
+            {
                 " interfaces: "
             }
-            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => "b:eth",
+            Who::Sink | Who::Fast | Who::Auto | Who::Whole | Who::Tpacket | Who::Pcap => "b:eth",
             Who::Tcpdump => "listening on",
             Who::Dumpcap => "File: ",
             Who::Netsniff => "Running!",
@@ -153,13 +160,14 @@ impl Who {
         let core = cores()[1];
         match self {
             Who::Nobody => Ok(vec![]),
-            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => {
+            Who::Sink | Who::Fast | Who::Auto | Who::Whole | Who::Tpacket | Who::Pcap => {
                 let mut command = pair.netloom(core);
                 command.arg("capture").args(names.iter().map(|name| format!("b:{name}")));
                 command.args(["-s", snaplen, "--ring", "64MiB", "--json"]);
                 command.args(match self {
                     Who::Sink => &["--sink"][..],
                     Who::Fast => &["--fast"],
+                    Who::Whole => &["--own"],
                     Who::Tpacket => &["--engine", "tpacket"],
                     Who::Pcap => &["--engine", "pcap"],
                     _ => &[],
@@ -200,7 +208,9 @@ impl Who {
 
     fn account(self, said: &Said) -> Result<Account> {
         match self {
-            Who::Sink | Who::Fast | Who::Auto | Who::Tpacket | Who::Pcap => said::netloom(said),
+            Who::Sink | Who::Fast | Who::Auto | Who::Whole | Who::Tpacket | Who::Pcap => {
+                said::netloom(said)
+            }
             Who::Tcpdump => said::tcpdump(said),
             Who::Dumpcap => said::dumpcap(said),
             Who::Netsniff => said::netsniff(said),

@@ -56,7 +56,7 @@ impl Kind {
 
     pub(super) fn settings(self) -> &'static str {
         match self {
-            Kind::Shm => "kind: shm, taps, all offloads",
+            Kind::Shm => "kind: shm, all offloads",
             Kind::Vde => "vde_switch -n 32, vde_plug2tap in each node's network",
             Kind::Bridge => "kind: kernel, veth, all offloads",
             Kind::Vswitch => "netdev datapath, one bridge, veth, the stations' offloads off",
