@@ -216,6 +216,7 @@ fn a_recorder_of_links_on_which_nothing_passes_sleeps() {
     assert_eq!(until(&machine, &["h1", "web", "9/udp", "--last", "5m"], 150).len(), 150);
     machine.ok("record stop");
     closes(&status(&machine));
+    machine.down();
 }
 
 #[test]
