@@ -57,7 +57,7 @@ impl Listener {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many have come.
+    /// Waits until this many events have come in all.
     pub(super) fn until(&self, events: u64) -> Result<()> {
         let end = Instant::now() + SILENCE;
         while self.heard() < events {

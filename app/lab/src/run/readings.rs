@@ -100,10 +100,10 @@ struct Known {
 }
 
 impl Spaces {
-    /// Makes the namespaces of these inits known, and no others. Those for which there is no socket any more are not known.
+    /// Makes the namespaces of these inits known, and no others. Where only some sockets can be opened, the nodes of the rest stay unknown.
     ///
     /// # Errors
-    /// There is no socket at all.
+    /// Not even one socket can be opened.
     pub(super) fn follow(&mut self, inits: &BTreeMap<NodeId, Pid>) -> Result<()> {
         // An init that was replaced has another namespace.
         self.known.retain(|node, known| inits.get(node) == Some(&known.pid));

@@ -197,12 +197,12 @@ impl Attacher {
     /// tap may be down: an interface that is not up gets its programs sooner.
     ///
     /// # Errors
-    /// There is no such interface, or it cannot have programs.
+    /// The interface is gone, or cannot have programs.
     pub fn attach_tap(&self, (ifindex, tap): (u32, u32)) -> Result<()> {
         let mut words = [0; PORT_WORDS];
         words[0] = u64::from_ne_bytes(pair(TAP, ifindex));
         self.ports.put(&tap.to_ne_bytes(), &words)?;
-        Attacher::anew(
+        Attacher::replacing(
             || attach::attach_first(&self.out, tap, Direction::Ingress, Order::Last),
             (ifindex, tap),
         )
@@ -212,17 +212,17 @@ impl Attacher {
     /// now on, also if they were by programs of a process that could not be taken over.
     ///
     /// # Errors
-    /// There is no such interface, or it cannot have programs.
+    /// The interface is gone, or cannot have programs.
     pub fn attach(&self, (ifindex, tap): (u32, u32), port: u32, limit: Limit) -> Result<()> {
         super::put_port((&self.ports, &self.near), ifindex, (port, tap), limit)?;
-        Attacher::anew(
+        Attacher::replacing(
             || attach::attach_first(&self.program, ifindex, Direction::Ingress, Order::End),
             (ifindex, tap),
         )
     }
 
     /// Attaches in the place of programs of another switch's process.
-    fn anew(attach: impl Fn() -> Result<()>, at: (u32, u32)) -> Result<()> {
+    fn replacing(attach: impl Fn() -> Result<()>, at: (u32, u32)) -> Result<()> {
         match attach() {
             Err(Error::Exists { .. }) => {
                 Attacher::strip(at)?;

@@ -148,7 +148,7 @@ struct Joining {
 }
 
 impl Joining {
-    /// `None` if the end can be none, or there is no number for it.
+    /// `None` if the kernel cannot forward at this end, or all numbers are taken.
     fn of(
         context: &Context<'_>,
         link: &PlannedLink,
