@@ -419,13 +419,18 @@ impl<'a> Writer<'a> {
         let _ = writeln!(self.out, "    {}:\n      kind: bridge", scalar(&name));
         let how = format!("a bridge of the host: `ip link add {name} up type bridge` makes it");
         self.say(format!("switches.{}", switch.name), Verdict::Changed(how));
-        if !matches!(switch.kind, netloom_model::kinds::SwitchKind::Bridge) {
-            let item = format!("switches.{}.kind", switch.name);
-            self.say(item, left_out("a bridge of the kernel takes its place"));
-        }
+        self.kind_of_switch(switch);
         if switch.stp {
             let how = format!("`ip link set {name} type bridge stp_state 1` gives it the bridge");
             self.say(format!("switches.{}.stp", switch.name), left_out(&how));
+        }
+    }
+
+    /// Tells of a switch that is more than a bridge.
+    fn kind_of_switch(&mut self, switch: &PlannedSwitch) {
+        if !matches!(switch.kind, netloom_model::kinds::SwitchKind::Bridge) {
+            let item = format!("switches.{}.kind", switch.name);
+            self.say(item, left_out("a bridge of the kernel takes its place"));
         }
     }
 

@@ -14,6 +14,7 @@ use netloom_model::Plan;
 use netloom_model::lab::{FileContent, FileSpec};
 use netloom_model::plan::{PlannedEnd, PlannedNode, PlannedSwitch};
 
+use super::names::label;
 use super::{Exported, Runtime, Writer, changed, left_out, mac_text};
 use crate::kubernetes::block;
 use crate::write::scalar;
@@ -58,7 +59,7 @@ pub type Read<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 /// image of their own get `image`, which must have `ip` and `sysctl`.
 pub fn export(plan: &Plan, file: &str, image: &str, read: Read<'_>) -> Exported {
     let mut writer = Writer::new(plan, file, Runtime::Kubernetes);
-    let name = object_name(&plan.lab);
+    let name = label(&plan.lab, LONGEST, "lab");
     writer.topology(&name, image);
     let mut out = String::from("# Made by `netloom export c9s`.\n");
     let mounts = writer.config_maps(&name, read, &mut out);
@@ -75,16 +76,6 @@ pub fn export(plan: &Plan, file: &str, image: &str, read: Read<'_>) -> Exported 
         block(&writer.out, 4)
     );
     Exported { text: out, items: writer.items }
-}
-
-/// The name of a lab's objects: letters, digits and `-`.
-fn object_name(lab: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = lab.chars().map(plain).take(LONGEST).collect();
-    match name.trim_matches('-') {
-        "" => "lab".to_owned(),
-        name => name.to_owned(),
-    }
 }
 
 /// A key of a `ConfigMap`: letters, digits, `.`, `-` and `_`.
@@ -186,10 +177,7 @@ impl Writer<'_> {
         }
         let how = changed("a node with a bridge of the kernel in it");
         self.say(format!("switches.{}", switch.name), how);
-        if !matches!(switch.kind, netloom_model::kinds::SwitchKind::Bridge) {
-            let item = format!("switches.{}.kind", switch.name);
-            self.say(item, left_out("a bridge of the kernel takes its place"));
-        }
+        self.kind_of_switch(switch);
     }
 
     /// Writes a `ConfigMap` for the files of each node that has some, and returns where they are mounted.

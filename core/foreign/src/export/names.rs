@@ -83,15 +83,19 @@ fn taken_as_is(name: &str, runtime: Runtime) -> bool {
 
 /// The nearest name that the other program takes.
 fn near(name: &str, runtime: Runtime) -> String {
-    // A child of a node stands beside it.
-    let name = name.replace('/', "-");
-    if runtime == Runtime::Docker {
-        return name;
+    match runtime {
+        // A child of a node stands beside it.
+        Runtime::Docker => name.replace('/', "-"),
+        Runtime::Kubernetes => label(name, LONGEST, "node"),
     }
+}
+
+/// A name as Kubernetes takes it: small letters, digits and `-`, at most `longest` of them; `nameless` if none is left.
+pub(super) fn label(name: &str, longest: usize, nameless: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let label: String = name.chars().map(plain).take(LONGEST).collect();
+    let label: String = name.chars().map(plain).take(longest).collect();
     match label.trim_matches('-') {
-        "" => "node".to_owned(),
+        "" => nameless.to_owned(),
         label => label.to_owned(),
     }
 }
