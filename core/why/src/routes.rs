@@ -212,14 +212,13 @@ impl<F: Facts> Walker<'_, F> {
             return None;
         }
         let mut cause = self.lacks_address(node, planned, net.addr());
-        // The route that is there would keep the plan's away.
-        if let (Some(prefix), Some(via), Some(mend)) = (plan.to, via, cause.mend.take()) {
-            let name = &node.name;
-            let route = self.exec(name, &format!("ip route replace {prefix} via {via} dev {by}"));
-            cause.mend = Some(format!("{mend} && {route}"));
-            return Some(cause);
+        if let (Some(prefix), Some(via)) = (plan.to, via) {
+            // The route that is there would keep the plan's away.
+            let route = format!("ip route replace {prefix} via {via} dev {by}");
+            let route = self.exec(&node.name, &route);
+            cause.mend = cause.mend.map(|mend| format!("{mend} && {route}"));
         }
-        Some(self.lacks_address(node, planned, net.addr()))
+        Some(cause)
     }
 
     /// Rules that depend on a mark: a look-up has none.

@@ -50,7 +50,6 @@ impl Running {
         if report.verdict.arrives() && by_name && is_four {
             // Names give IPv6 first, and programs wait for it before they try IPv4.
             let asked = AskWhy { family: Some(6), ..asked.clone() };
-            let mut facts = LabFacts::new(self, &state);
             let six = by_probe(&mut facts, &asked, (from, to))?;
             by_six(&mut report, six);
         }
