@@ -369,9 +369,8 @@ pub(crate) fn remove_links(
                         remove(ns.as_fd(), planned.index, mac, &object)?;
                     }
                     Seat::Port => {
-                        remove(spaces.core.as_fd(), link.port_index(side), None, &object)?;
-                        if plan.shm_switch_at(&link.ends[side]).is_some() {
-                            remove(spaces.core.as_fd(), link.beside_index(side), None, &object)?;
+                        for index in plan.port_indexes(link, side) {
+                            remove(spaces.core.as_fd(), index, None, &object)?;
                         }
                     }
                     Seat::Plug | Seat::Guest { .. } | Seat::Host => {}

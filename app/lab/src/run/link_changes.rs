@@ -327,10 +327,7 @@ pub(crate) fn delete_ends(inits: &Inits, state: &State, link: &PlannedLink) -> R
                 let node = &state.plan.nodes[node];
                 (node.id, vec![node.interfaces[interface].index])
             }
-            Seat::Port if state.plan.shm_switch_at(&link.ends[side]).is_some() => {
-                (NodeId::CORE, vec![link.port_index(side), link.beside_index(side)])
-            }
-            Seat::Port => (NodeId::CORE, vec![link.port_index(side)]),
+            Seat::Port => (NodeId::CORE, state.plan.port_indexes(link, side).collect()),
             Seat::Plug | Seat::Guest { .. } | Seat::Host => continue,
         };
         attach::run_in_living(inits, space, &object, || {

@@ -408,6 +408,13 @@ impl PlannedLink {
 }
 
 impl Plan {
+    /// Indexes of the interfaces that an end in a switch has in the core namespace: the port's, and that of the tap beside it, which ports of
+    /// shared-memory switches may have.
+    pub fn port_indexes(&self, link: &PlannedLink, side: usize) -> impl Iterator<Item = u32> {
+        let beside = self.shm_switch_at(&link.ends[side]).map(|_| link.beside_index(side));
+        std::iter::once(link.port_index(side)).chain(beside)
+    }
+
     /// The shared-memory switch at an end of a link.
     pub fn shm_switch_at(&self, end: &PlannedEnd) -> Option<SwitchSlot> {
         match end {
